@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -171,8 +172,13 @@ func (r *record) needs(fact *record) {
 
 // wire returns the stored form of a message. facts are the facts that carried parts.
 func wire(m *aycoder.Message, facts map[aycoder.Part]*record) (*wireMessage, error) {
-	own := slices.DeleteFunc(slices.Clone(m.Parts), func(p aycoder.Part) bool { return facts[p] != nil })
-	data, err := (&aycoder.Message{Role: m.Role, Parts: own}).MarshalJSON()
+	own := aycoder.Message{Role: m.Role, Parts: slices.Clone(m.Parts)}
+	for i, p := range m.Parts {
+		if facts[p] != nil {
+			own.Parts[i] = new(aycoder.Text) // keeps the place
+		}
+	}
+	data, err := own.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +186,9 @@ func wire(m *aycoder.Message, facts map[aycoder.Part]*record) (*wireMessage, err
 	if err := json.Unmarshal(data, w); err != nil {
 		return nil, err
 	}
-	rest := w.Parts
-	w.Parts = make([]json.RawMessage, 0, len(m.Parts))
-	for _, p := range m.Parts {
+	for i, p := range m.Parts {
 		if f := facts[p]; f != nil {
-			w.Parts = append(w.Parts, strconv.AppendInt(nil, f.seq, 10))
-		} else {
-			w.Parts, rest = append(w.Parts, rest[0]), rest[1:]
+			w.Parts[i] = strconv.AppendInt(nil, f.seq, 10)
 		}
 	}
 	return w, nil
@@ -197,14 +199,11 @@ var errLostPart = errors.New("a part of the message is lost with another record"
 // message returns the message. carried returns the part that a fact carried, by number. If it is nil, a text
 // takes the place of the part, and the error is errLostPart.
 func (w *wireMessage) message(carried func(int64) aycoder.Part) (*aycoder.Message, error) {
-	number := func(p json.RawMessage) (int64, bool) {
-		n, err := strconv.ParseInt(string(p), 10, 64)
-		return n, err == nil
-	}
-	own := wireMessage{Role: w.Role, Parts: []json.RawMessage{}}
-	for _, p := range w.Parts {
-		if _, isNumber := number(p); !isNumber {
-			own.Parts = append(own.Parts, p)
+	own := wireMessage{Role: w.Role, Parts: append([]json.RawMessage{}, w.Parts...)}
+	facts := map[int]int64{} // by the index of the part
+	for i, p := range w.Parts {
+		if n, err := strconv.ParseInt(string(p), 10, 64); err == nil {
+			facts[i], own.Parts[i] = n, json.RawMessage(`{"type":"text"}`) // keeps the place
 		}
 	}
 	data, err := json.Marshal(own)
@@ -216,16 +215,10 @@ func (w *wireMessage) message(carried func(int64) aycoder.Part) (*aycoder.Messag
 		return nil, err
 	}
 	var lost error
-	rest := m.Parts
-	m.Parts = make([]aycoder.Part, 0, len(w.Parts))
-	for _, p := range w.Parts {
-		var part aycoder.Part
-		if n, isNumber := number(p); !isNumber {
-			part, rest = rest[0], rest[1:]
-		} else if part = carried(n); part == nil {
-			part, lost = &aycoder.Text{Text: "[this part was lost with a damaged record]"}, errLostPart
+	for _, i := range slices.Sorted(maps.Keys(facts)) {
+		if m.Parts[i] = carried(facts[i]); m.Parts[i] == nil {
+			m.Parts[i], lost = &aycoder.Text{Text: "[this part was lost with a damaged record]"}, errLostPart
 		}
-		m.Parts = append(m.Parts, part)
 	}
 	return m, lost
 }
