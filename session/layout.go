@@ -29,7 +29,7 @@ func LayOut(ctx context.Context, store journal.Store, id string, ws *workspace.W
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, j.Close(), errors.Join(damage...)) }()
-	t, _, err := snapshot.New(ws).Attach(ctx, &heldObjects{journal: j}, nil)
+	t, _, err := snapshot.New(ws).Attach(ctx, &depot{id: id, journal: j, spare: true}, nil) // what is there besides stays in memory
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +49,4 @@ func LayOut(ctx context.Context, store journal.Store, id string, ws *workspace.W
 	}
 	_, err = t.Checkout(ctx, plan)
 	return missing, err
-}
-
-// heldObjects reads objects of a journal, and keeps in memory what is there besides.
-type heldObjects struct {
-	journal journal.Journal
-	snapshot.Memory
-}
-
-// Get implements [snapshot.Objects].
-func (o *heldObjects) Get(ctx context.Context, hash journal.Hash) ([]byte, error) {
-	if data, err := o.Memory.Get(ctx, hash); err == nil {
-		return data, nil
-	}
-	return o.journal.Get(ctx, hash)
 }
