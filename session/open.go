@@ -26,15 +26,9 @@ func Open(ctx context.Context, store journal.Store, id string, agent aycoder.Age
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	s.id = id
-	j, err := store.Open(ctx, id, true)
-	if err != nil {
+	l, err := s.read(ctx, id, true)
+	if l == nil {
 		return nil, err
-	}
-	s.journal, s.source = &depot{store: store, id: id, spare: s.config.memory, journal: j}, newSource(store, id)
-	l := newLoader(s)
-	if err = l.load(ctx); err == nil {
-		err = l.resume(ctx, s.older)
 	}
 	if err == nil && s.older { // before anything is appended; the workspace may still need the objects
 		err = s.rewrite(ctx, true)
@@ -71,24 +65,22 @@ func Read(ctx context.Context, store journal.Store, id string) (*View, []error, 
 // ReadPending returns what [Branch.Pending] of the first branch returns to the writer of a session, for a process that only
 // reads it: the questions of a suspended run, for example.
 func ReadPending(ctx context.Context, store journal.Store, id string) (*aycoder.Pending, error) {
-	s, err := readSession(ctx, store, id)
-	if err != nil {
-		return nil, err
-	}
-	if b := s.branches[""]; b != nil {
-		return b.pending, nil
-	}
-	return nil, nil
+	return readPending(ctx, store, id, func(b *Branch) bool { return b.name == "" })
 }
 
 // ReadRun is [ReadPending] for the run with an id, on any branch. It returns nil if the run is over or unknown.
 func ReadRun(ctx context.Context, store journal.Store, id, run string) (*aycoder.Pending, error) {
+	return readPending(ctx, store, id, func(b *Branch) bool { return b.pending.Run == run })
+}
+
+// readPending returns the pending run of the branch for which is returns true.
+func readPending(ctx context.Context, store journal.Store, id string, is func(*Branch) bool) (*aycoder.Pending, error) {
 	s, err := readSession(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, b := range s.branches {
-		if b.pending != nil && b.pending.Run == run {
+		if b.pending != nil && is(b) {
 			return b.pending, nil
 		}
 	}
@@ -97,22 +89,31 @@ func ReadRun(ctx context.Context, store journal.Store, id, run string) (*aycoder
 
 // readSession reads a session. Its journal is closed again.
 func readSession(ctx context.Context, store journal.Store, id string) (*Session, error) {
-	s := &Session{id: id, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{},
-		config: config{clock: aycoder.SystemClock()}}
 	if err := checkStore(store); err != nil {
 		return nil, fmt.Errorf("read session: %w", err)
 	}
-	j, err := store.Open(ctx, id, false)
+	s := emptySession(store)
+	l, err := s.read(ctx, id, false)
+	if l == nil {
+		return nil, err
+	}
+	return s, errors.Join(err, s.journal.close())
+}
+
+// read opens the journal, and rebuilds the session from its records. After an error behind this, the loader is not nil,
+// and the journal is open.
+func (s *Session) read(ctx context.Context, id string, write bool) (*loader, error) {
+	j, err := s.store.Open(ctx, id, write)
 	if err != nil {
 		return nil, err
 	}
-	s.journal, s.source = &depot{id: id, journal: j}, newSource(store, id)
-	l := newLoader(s)
-	err = l.load(ctx)
-	if err == nil {
-		err = l.resume(ctx, true)
+	s.id = id
+	s.journal, s.source = &depot{store: s.store, id: id, spare: s.config.memory, journal: j}, newSource(s.store, id)
+	l := &loader{session: s, open: map[int64]*openRun{}, files: map[string]snapshot.State{}}
+	if err = l.load(ctx); err == nil {
+		err = l.resume(ctx, !write || s.older)
 	}
-	return s, errors.Join(err, s.journal.close())
+	return l, err
 }
 
 var errNoHeader = errors.New("it has no header")
@@ -123,10 +124,6 @@ type loader struct {
 	open    map[int64]*openRun
 	lost    ID                        // how many nodes
 	files   map[string]snapshot.State // as the last records of all branches say
-}
-
-func newLoader(s *Session) *loader {
-	return &loader{session: s, open: map[int64]*openRun{}, files: map[string]snapshot.State{}}
 }
 
 // maxLost is the number of lost nodes for which a session has nodes without a message.

@@ -200,9 +200,14 @@ func checkStore(store journal.Store) error {
 	return nil
 }
 
+// emptySession returns a session without a tree.
+func emptySession(store journal.Store) *Session {
+	return &Session{store: store, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{},
+		recorded: map[string]json.RawMessage{}, config: config{clock: aycoder.SystemClock(), values: map[string]Value{}}}
+}
+
 func newSession(store journal.Store, agent aycoder.Agent, opts []Option) (*Session, error) {
-	s := &Session{store: store, branches: map[string]*Branch{}, checkedOut: map[string]snapshot.State{}}
-	s.config.clock, s.config.values = aycoder.SystemClock(), map[string]Value{}
+	s := emptySession(store)
 	err := option.Apply(&s.config, opts)
 	err = errors.Join(err, checkStore(store))
 	if agent == nil {
@@ -543,18 +548,12 @@ func (s *Session) apply(r *record) {
 	case kindSay:
 		b := s.branch(r.Branch)
 		b.said = append(b.said, r.Say)
-		if r.Values != nil { // of a note: the jobs that are left
-			s.recorded = merged(s.recorded, r.Values)
-			noteValues(s.values, r.Values)
-		}
-	case kindUnsay:
-		s.branch(r.Branch).said = nil
+		fallthrough // a note comes with the jobs that are left
 	case kindValue:
-		if s.recorded == nil {
-			s.recorded = map[string]json.RawMessage{}
-		}
 		maps.Copy(s.recorded, r.Values)
 		noteValues(s.values, r.Values)
+	case kindUnsay:
+		s.branch(r.Branch).said = nil
 	case kindOutput:
 		s.outputs.add(r.Output)
 	case kindKeep:
