@@ -45,36 +45,36 @@ func (j *openJournal) check(ctx context.Context) error {
 
 // write calls f with a transaction, and commits it if f returns nil. If the database could not flush the commit, it may be
 // there all the same after a crash.
-func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(tx *sql.Tx) error) error {
+func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(tx *sql.Tx) error) (err error) {
+	defer wrap(ctx, op, j.id, &err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.check(ctx)
-	if err == nil && j.lock == nil {
-		err = journal.ErrReadOnly
+	if err := j.check(ctx); err != nil {
+		return err
 	}
-	if err != nil {
-		return wrap(ctx, op, j.id, err)
+	if j.lock == nil {
+		return journal.ErrReadOnly
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return wrap(ctx, op, j.id, err)
+		return err
 	}
-	if err = f(tx); err == nil {
-		err = tx.Commit()
-		if err != nil && !errors.Is(err, sql.ErrTxDone) && !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", journal.ErrUncertain, err)
-		}
-	} else {
-		err = errors.Join(err, tx.Rollback())
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
-	return wrap(ctx, op, j.id, err)
+	err = tx.Commit()
+	if err != nil && !errors.Is(err, sql.ErrTxDone) && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w: %w", journal.ErrUncertain, err)
+	}
+	return err
 }
 
 // Records implements [journal.Journal].
 func (j *openJournal) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err := j.records(ctx, yield); err != nil {
-			yield(nil, wrap(ctx, "read", j.id, err))
+			wrap(ctx, "read", j.id, &err)
+			yield(nil, err)
 		}
 	}
 }
@@ -163,13 +163,12 @@ func (j *openJournal) Remove(ctx context.Context, hash journal.Hash) error {
 }
 
 // Get implements [journal.Journal].
-func (j *openJournal) Get(ctx context.Context, hash journal.Hash) ([]byte, error) {
-	err := j.check(ctx)
-	var data []byte
-	if err == nil {
-		data, err = j.object(ctx, j.store.full, hash)
+func (j *openJournal) Get(ctx context.Context, hash journal.Hash) (_ []byte, err error) {
+	defer wrap(ctx, "get", j.id, &err)
+	if err := j.check(ctx); err != nil {
+		return nil, err
 	}
-	return data, wrap(ctx, "get", j.id, err)
+	return j.object(ctx, j.store.full, hash)
 }
 
 // object reads an object, in a transaction or not.
@@ -225,15 +224,11 @@ func (j *openJournal) hashes(ctx context.Context, tx *sql.Tx) (list []journal.Ha
 }
 
 // Describe implements [journal.Journal].
-func (j *openJournal) Describe(ctx context.Context, e journal.Entry) error {
-	err := j.check(ctx)
-	if err == nil {
-		err = j.describe(ctx, e)
+func (j *openJournal) Describe(ctx context.Context, e journal.Entry) (err error) {
+	defer wrap(ctx, "describe", j.id, &err)
+	if err := j.check(ctx); err != nil {
+		return err
 	}
-	return wrap(ctx, "describe", j.id, err)
-}
-
-func (j *openJournal) describe(ctx context.Context, e journal.Entry) error {
 	e.ID = j.id
 	text, err := json.Marshal(e)
 	if err != nil {

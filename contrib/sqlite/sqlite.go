@@ -112,12 +112,12 @@ func (s *Store) Close() error {
 	return err
 }
 
-// wrap makes the error of an operation. The driver does not always say that ctx has ended.
-func wrap(ctx context.Context, op, id string, err error) error {
-	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+// wrap makes *err the error of an operation. The driver does not always say that ctx has ended.
+func wrap(ctx context.Context, op, id string, err *error) {
+	if *err != nil && ctx.Err() != nil && !errors.Is(*err, ctx.Err()) {
+		*err = fmt.Errorf("%w: %w", ctx.Err(), *err)
 	}
-	return journal.Error(op, id, err)
+	*err = journal.Error(op, id, *err)
 }
 
 // lock locks a session for writing.
@@ -147,15 +147,8 @@ func (s *Store) find(ctx context.Context, id string) (key int64, err error) {
 }
 
 // Create implements [journal.Store].
-func (s *Store) Create(ctx context.Context, id string) (journal.Journal, error) {
-	j, err := s.create(ctx, id)
-	if err != nil {
-		return nil, wrap(ctx, "create", id, err)
-	}
-	return j, nil
-}
-
-func (s *Store) create(ctx context.Context, id string) (*openJournal, error) {
+func (s *Store) Create(ctx context.Context, id string) (_ journal.Journal, err error) {
+	defer wrap(ctx, "create", id, &err)
 	if err := journal.CheckID(id); err != nil {
 		return nil, err
 	}
@@ -186,21 +179,21 @@ func (s *Store) create(ctx context.Context, id string) (*openJournal, error) {
 }
 
 // Open implements [journal.Store].
-func (s *Store) Open(ctx context.Context, id string, write bool) (journal.Journal, error) {
-	key, err := s.find(ctx, id)
-	if err != nil {
-		return nil, wrap(ctx, "open", id, err)
+func (s *Store) Open(ctx context.Context, id string, write bool) (_ journal.Journal, err error) {
+	defer wrap(ctx, "open", id, &err)
+	j := &openJournal{store: s, id: id}
+	if j.key, err = s.find(ctx, id); err != nil {
+		return nil, err
 	}
-	j := &openJournal{store: s, id: id, key: key}
 	if !write {
 		return j, nil
 	}
 	if j.lock, err = s.lock(ctx, id); err != nil {
-		return nil, wrap(ctx, "open", id, err)
+		return nil, err
 	}
 	if j.key, err = s.find(ctx, id); err != nil { // it was deleted meanwhile
 		j.lock.Close()
-		return nil, wrap(ctx, "open", id, err)
+		return nil, err
 	}
 	return j, nil
 }
@@ -242,11 +235,8 @@ func (s *Store) entries(ctx context.Context) (list []journal.Entry, err error) {
 }
 
 // Delete implements [journal.Store].
-func (s *Store) Delete(ctx context.Context, id string) error {
-	return wrap(ctx, "delete", id, s.remove(ctx, id))
-}
-
-func (s *Store) remove(ctx context.Context, id string) error {
+func (s *Store) Delete(ctx context.Context, id string) (err error) {
+	defer wrap(ctx, "delete", id, &err)
 	if _, err := s.find(ctx, id); err != nil {
 		return err
 	}
@@ -266,11 +256,12 @@ func (s *Store) remove(ctx context.Context, id string) error {
 // Size returns the number of bytes of the records and objects of a session. It implements
 // [journal.Sizer].
 func (s *Store) Size(ctx context.Context, id string) (n int64, err error) {
+	defer wrap(ctx, "measure", id, &err)
 	key, err := s.find(ctx, id)
 	if err == nil {
 		err = s.full.QueryRowContext(ctx, `SELECT
 			(SELECT coalesce(sum(length(data)), 0) FROM records WHERE session = ?1) +
 			(SELECT coalesce(sum(length(data)), 0) FROM objects WHERE session = ?1)`, key).Scan(&n)
 	}
-	return n, wrap(ctx, "measure", id, err)
+	return n, err
 }
