@@ -159,23 +159,3 @@ func (b *Branch) wakeUp() {
 		w.wake(ctx, b.run(ctx, aycoder.Input{}, true))
 	})
 }
-
-// closeJobs stops what works beside the runs, and waits for it. The session is closed already, and its
-// mutex is not held.
-func (s *Session) closeJobs() {
-	s.mu.Lock()
-	var groups []*background.Group
-	for _, b := range s.branches {
-		if b.jobs.group != nil {
-			groups = append(groups, b.jobs.group)
-		}
-		if b.jobs.stop != nil {
-			b.jobs.stop(errClosed)
-		}
-	}
-	s.mu.Unlock()
-	for _, g := range groups {
-		_ = g.Close() // always nil
-	}
-	s.waking.Wait()
-}

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/background"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/snapshot"
@@ -326,6 +327,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	var ends []chan struct{}
+	var groups []*background.Group
 	for _, b := range s.branches {
 		if b.active != nil {
 			b.active.cancel(errClosed)
@@ -335,12 +337,21 @@ func (s *Session) Close() error {
 			b.cancel(errClosed)
 			ends = append(ends, b.idle)
 		}
+		if b.jobs.stop != nil {
+			b.jobs.stop(errClosed)
+		}
+		if b.jobs.group != nil {
+			groups = append(groups, b.jobs.group)
+		}
 	}
 	s.mu.Unlock()
 	for _, end := range ends {
 		<-end
 	}
-	s.closeJobs()
+	for _, g := range groups {
+		_ = g.Close() // always nil
+	}
+	s.waking.Wait()
 	s.files.Detach()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -509,7 +520,7 @@ func (s *Session) apply(r *record) {
 			b.files = nil
 		}
 		t.add(n)
-		t.heads = set(t.heads, r.Branch, n.ID)
+		t.heads = merged(t.heads, map[string]ID{r.Branch: n.ID})
 		b.moving = nil
 		if r.message != nil || n.Context != nil {
 			b.redo = nil
@@ -533,9 +544,9 @@ func (s *Session) apply(r *record) {
 		default:
 			b.redo = nil
 		}
-		t.heads = set(t.heads, r.Branch, r.ID)
+		t.heads = merged(t.heads, map[string]ID{r.Branch: r.ID})
 	case kindLabel:
-		if t.labels = set(t.labels, r.ID, r.Name); r.Name == "" {
+		if t.labels = merged(t.labels, map[ID]string{r.ID: r.Name}); r.Name == "" {
 			delete(t.labels, r.ID)
 		}
 	case kindRun:

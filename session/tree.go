@@ -350,10 +350,10 @@ func (t *tree) add(n *Node) {
 	}
 }
 
-// set returns a copy of a map with another value. Views share the old map.
-func set[K comparable, V any](m map[K]V, key K, value V) map[K]V {
-	next := make(map[K]V, len(m)+1)
-	maps.Copy(next, m)
-	next[key] = value
-	return next
+// merged returns a new map, in which b takes precedence. Views share the old one.
+func merged[K comparable, V any](a, b map[K]V) map[K]V {
+	out := make(map[K]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
 }

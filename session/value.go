@@ -138,16 +138,6 @@ func noteValues(values map[string]*kept, recorded map[string]json.RawMessage) {
 	}
 }
 
-// merged returns a new map, in which b takes precedence.
-func merged[V any](a, b map[string]V) map[string]V {
-	out := maps.Clone(a)
-	if out == nil {
-		out = map[string]V{}
-	}
-	maps.Copy(out, b)
-	return out
-}
-
 // restore gives the values of the branch what they were at its head.
 func (b *Branch) restore() error {
 	v := b.session.tree.view()
