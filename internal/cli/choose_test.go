@@ -88,8 +88,9 @@ func TestResumeCommand(t *testing.T) {
 	require.Equal(t, 8, from)
 	titles := line.Rank("first ta", list)
 	require.Len(t, titles, 1)
-	inOrder(t, chats(t, s, "/resume "+titles[0].Text+"\n/tree\n\n", options{}), "goes on behind the answer to: and more", "1 first talk")
 	inOrder(t, chats(t, s, "/cost all\n", options{}), "by model", "anthropic/claude-test  price unknown", "3 answers, 30 tokens in, 15 out", "by day", "3 answers")
+	chats(t, s, titles[0].Text+"\n", options{}) // a conversation that has this title
+	inOrder(t, chats(t, s, "/resume "+titles[0].Text+"\n/tree\n\n", options{}), "goes on behind the answer to: and more", "1 first talk")
 }
 
 // The list of conversations shows no secret that a user has typed.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/edit"
-	"github.com/aycoder/aycoder/tools"
 )
 
 var toHunk = choices{"y take it", "n leave it", "a take the rest", "d leave the rest"}
@@ -80,9 +79,7 @@ func (c *chat) showHunk(plan edit.Plan, h edit.Hunk) error {
 	if len(plan.Files()) > 1 {
 		c.line("  " + c.paint(bold, cleanLine(h.Path)))
 	}
-	c.whole = true
-	c.diff(tools.EscapeInvisible(one.Preview()))
-	c.whole = false
+	c.wholeDiff(one.Preview())
 	return nil
 }
 

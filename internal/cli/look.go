@@ -46,12 +46,11 @@ func (c *chat) showDiff(ctx context.Context, words string) (string, error) {
 	return "", nil
 }
 
-// wholeDiff shows as much of a diff as -verbose does.
+// wholeDiff shows all of a diff, and what nobody would see in it.
 func (c *chat) wholeDiff(text string) {
-	was := c.verbose
-	c.verbose = true
+	c.whole = true
 	c.diff(tools.EscapeInvisible(text))
-	c.verbose = was
+	c.whole = false
 }
 
 // show prints an output of a tool whole, or lists them.

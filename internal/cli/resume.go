@@ -29,7 +29,13 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	for _, e := range all {
 		list = append(list, line.Candidate{Text: titleOf(&e), Note: e.Used.Local().Format(time.DateTime) + " " + e.ID})
 	}
-	n, err := c.choose("Go on with", list, words)
+	n, err := -1, error(nil)
+	if typed := strings.Fields(words); len(typed) > 0 { // completion ends with the id
+		n = slices.IndexFunc(all, func(e journal.Entry) bool { return e.ID == typed[len(typed)-1] })
+	}
+	if n < 0 {
+		n, err = c.choose("Go on with", list, words)
+	}
 	if n < 0 {
 		return "", err
 	}

@@ -608,6 +608,8 @@ func TestQuestionShowsAll(t *testing.T) {
 	r := &aycoder.ApprovalRequest{Tool: "bash", Preview: lines(500)}
 	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "echo 250\n")
 	require.Contains(t, show(func(c *chat) { c.question(r, true) }), "echo 250\n")
+	added := "--- a/x\n+++ b/x\n@@ -0,0 +1,900 @@\n" + strings.ReplaceAll(lines(900), "echo", "+echo")
+	require.Contains(t, show(func(c *chat) { c.wholeDiff(added) }), "echo 450\n", "before \"Take that back?\"")
 	require.Contains(t, show(func(c *chat) { c.brings(config.Question{Kind: config.KindHook, Command: lines(60)}) }), "echo 30\n")
 	r = &aycoder.ApprovalRequest{Tool: "edit_file", Preview: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", Class: "writes_workspace", Reasons: []string{"it changes"}}
 	require.NotContains(t, show(func(c *chat) { c.question(r, false) }), "writes workspace")
