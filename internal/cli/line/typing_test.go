@@ -53,7 +53,7 @@ func (d *desk) types(keys string, at time.Time) {
 }
 
 func (d *desk) read(p []byte, at time.Time) {
-	for _, k := range d.decoder.Decode(p, at) {
+	for _, k := range d.decoder.Read(p, at) {
 		d.key(k)
 	}
 }

@@ -23,8 +23,8 @@ const (
 // that are not keys are swallowed, and bytes that are not UTF-8 become U+FFFD. The zero
 // value is ready to use.
 //
-// A decoder is in one of the states below. In the last two it forgets what it has seen, so
-// that its memory is bounded.
+// A decoder is in one of the states below. In inString and inParams it forgets what it has
+// seen, so that its memory is bounded.
 type Decoder struct {
 	// Lines says that the terminal delivers lines: a line feed is the key Enter.
 	Lines bool
@@ -42,7 +42,35 @@ const (
 	inPaste               // behind pasteOpen
 	inString              // in an OSC, DCS or APC string, up to BEL or ST
 	inParams              // in a control sequence that is too long to be a key
+	inLines               // in a paste without brackets, which ends when nothing follows
 )
+
+// Read is Decode for all that one read has brought. Lines that come at once, with an end
+// each but the last one, were not typed: they are a paste of a terminal without brackets,
+// which goes on with the text of the reads that follow. A key that comes alone ends it.
+// A single line with the begin of the next one may be keys that have waited.
+func (d *Decoder) Read(p []byte, at time.Time) (keys []Key) {
+	text := !bytes.ContainsFunc(p, func(r rune) bool { return r < ' ' && !isEnd(r) && r != '\t' || r == 0x7f })
+	switch {
+	case d.state == inLines && (!text || len(p) == 1):
+		keys = d.Flush(at)
+	case d.state == inKeys && !d.Lines && text && severalLines(p) && !bytes.HasPrefix(d.rest, []byte{esc}):
+		d.state = inLines
+	}
+	if d.state == inLines {
+		d.keep(append(d.rest, p...))
+		d.rest = nil
+		return nil
+	}
+	return append(keys, d.Decode(p, at)...)
+}
+
+func isEnd(r rune) bool { return r == '\r' || r == '\n' }
+
+func severalLines(p []byte) bool {
+	ends := bytes.Count(p, []byte("\r")) + bytes.Count(p, []byte("\n")) - bytes.Count(p, []byte("\r\n"))
+	return ends > 1 && bytes.ContainsFunc(bytes.TrimRightFunc(p, isEnd), isEnd)
+}
 
 // Decode returns the keys that p completes.
 func (d *Decoder) Decode(p []byte, at time.Time) []Key {
@@ -50,8 +78,11 @@ func (d *Decoder) Decode(p []byte, at time.Time) []Key {
 }
 
 // Flush decides about bytes that could have been the begin of something longer, because
-// nothing followed for a while: a lone ESC is the key [Esc]. A paste stays open.
+// nothing followed for a while: a lone ESC is the key [Esc]. A paste with brackets stays open.
 func (d *Decoder) Flush(at time.Time) []Key {
+	if d.state == inLines {
+		return d.End(at)
+	}
 	if d.state == inString || d.state == inParams {
 		d.state, d.rest = inKeys, nil
 	}
@@ -60,7 +91,7 @@ func (d *Decoder) Flush(at time.Time) []Key {
 
 // End is Flush at the end of the input: a paste that was not closed is complete.
 func (d *Decoder) End(at time.Time) []Key {
-	if d.state != inPaste {
+	if d.state != inPaste && d.state != inLines {
 		return d.Flush(at)
 	}
 	d.keep(d.rest)
@@ -71,7 +102,7 @@ func (d *Decoder) End(at time.Time) []Key {
 }
 
 // The times after which bytes that are not complete are decided about: a lone ESC is the
-// key, and any other part of a sequence is dropped. The second is longer since only keys
+// key, a paste without brackets ends, and any other part of a sequence is dropped. The second is longer since only keys
 // that nobody has pressed are lost, while on a slow line the rest would be typed.
 const (
 	escDelay  = 50 * time.Millisecond
@@ -83,7 +114,7 @@ func (d *Decoder) delay() time.Duration {
 	switch {
 	case d.state == inPaste || d.state == inKeys && len(d.rest) == 0:
 		return 0
-	case len(d.rest) == 1 && d.rest[0] == esc:
+	case d.state == inLines || len(d.rest) == 1 && d.rest[0] == esc:
 		return escDelay
 	}
 	return partDelay

@@ -185,3 +185,47 @@ func TestUndecidedAltKeys(t *testing.T) {
 		require.Equal(t, want, fmt.Sprint(keys), "%q", text)
 	}
 }
+
+// Lines that come at once are a paste, also without brackets. Keys that a user can have pressed are not.
+func TestPasteWithoutBrackets(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, tt := range []struct {
+		name  string
+		lines bool
+		reads []string
+		want  string
+	}{
+		{"lines", false, []string{"one\rtwo\rthree"}, "paste(one|two|three)"},
+		{"with an end each", false, []string{"one\r\ntwo\r\n"}, "paste(one|two|)"},
+		{"an empty line between", false, []string{"one\r\rtwo"}, "paste(one||two)"},
+		{"tabs", false, []string{"if\r\tx\ry"}, "paste(if|\tx|y)"},
+		{"in pieces, one of which ends in a character and one at an end", false, []string{"\xc3", "\xa4\rb\rc\xc3", "\xa4d", "e\r"}, "paste(ä|b|cäde|)"},
+		{"enter behind it", false, []string{"a\rb\r", "\r"}, "paste(a|b|) enter"},
+		{"a sequence behind it", false, []string{"a\rb\rc", "\x1b[A"}, "paste(a|b|c) up"},
+		{"what was being typed before", false, []string{"x", "a\rb\r"}, "x paste(a|b|)"},
+		{"a line", false, []string{"ab\r"}, "a b enter"},
+		{"a line and the begin of the next one", false, []string{"a\rb"}, "a enter b"},
+		{"an end in two characters", false, []string{"a\r\n"}, "a enter ctrl+j"},
+		{"enter several times", false, []string{"a\r\r\r"}, "a enter enter enter"},
+		{"keys that are no text", false, []string{"a\rb\r\x03"}, "a enter b enter ctrl+c"},
+		{"with brackets", false, []string{"\x1b[200~a\rb\r", "c\rd\x1b[201~"}, "paste(a|b|c|d)"},
+		{"behind escape", false, []string{"\x1b", "a\rb\rc"}, "alt+a enter b enter c"},
+		{"a terminal that delivers lines", true, []string{"a\nb\n"}, "a enter b enter"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := tty.Decoder{Lines: tt.lines}
+			var keys []tty.Key
+			for i, r := range tt.reads {
+				keys = append(keys, d.Read([]byte(r), start.Add(time.Duration(i)))...)
+			}
+			var got []string
+			for _, k := range append(keys, d.Flush(start.Add(time.Second))...) {
+				if got = append(got, k.String()); k.Name == tty.Paste {
+					got[len(got)-1] = "paste(" + strings.ReplaceAll(k.Text, "\n", "|") + ")"
+				}
+			}
+			require.Equal(t, tt.want, strings.Join(got, " "))
+		})
+	}
+}

@@ -167,7 +167,7 @@ func (in *Input) decode(d *Decoder) {
 		case at := <-late:
 			queue = append(queue, d.Flush(at)...)
 		case c := <-chunks:
-			queue = append(queue, d.Decode(c.data, c.at)...)
+			queue = append(queue, d.Read(c.data, c.at)...)
 			if c.err != nil {
 				queue = append(queue, d.End(c.at)...)
 				if in.src.gone() {

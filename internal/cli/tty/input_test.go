@@ -58,8 +58,18 @@ func TestInput(t *testing.T) {
 		name, _ = next(in)
 		require.Equal(t, "x", name)
 
-		// Keys have the time of their read, whenever they are received.
+		// A paste without brackets ends when nothing follows.
+		go func() {
+			types("one\rtwo\r")
+			time.Sleep(49 * time.Millisecond)
+			types("three")
+		}()
 		start := time.Now()
+		k := <-in.Keys()
+		require.Equal(t, tty.Key{Name: tty.Paste, Text: "one\ntwo\nthree", At: start.Add(99 * time.Millisecond)}, k)
+
+		// Keys have the time of their read, whenever they are received.
+		start = time.Now()
 		types("yn")
 		time.Sleep(time.Minute)
 		types("\x1b[200~half")
@@ -69,7 +79,7 @@ func TestInput(t *testing.T) {
 			require.Equal(t, tty.Key{Rune: want, At: start, Read: 2}, k)
 		}
 		w.CloseWithError(errors.New("gone"))
-		k := <-in.Keys()
+		k = <-in.Keys()
 		require.Equal(t, "half", k.Text)
 		_, ok := <-in.Keys()
 		require.False(t, ok)
