@@ -158,7 +158,7 @@ func TestUntrustedTexts(t *testing.T) {
 	dir := project(t, files)
 	src, err := config.NewReloader(config.WithProject(dir), config.WithForms(harness.HookForms()...), config.WithForms(harness.ServerForms()...))
 	require.NoError(t, err)
-	for _, opts := range [][]harness.Option{nil, {harness.WithCode(linked.Code(nil, 0))}} {
+	for _, opts := range [][]harness.Option{nil, {harness.WithCode(linked.Code(nil, 0, nil))}} {
 		model := script.New(script.Call("read_file", map[string]string{"path": "sub/a.txt"}), script.Say("ok"))
 		rt := open(t, dir, append(opts, harness.WithClient(model), harness.WithReloader(src), harness.WithAmbient(harness.Ambients()...),
 			harness.WithProjectTexts(false))...)

@@ -25,8 +25,9 @@ const MapWait = 300 * time.Millisecond
 // the workspace is on another machine, only the tools are there.
 //
 // cache returns the directory in which the graph of a workspace is kept for the next runtime, if it took longer than the
-// map may: see [codegraph.WithCache]. It may be nil, and it may return "".
-func Code(cache func(dir string) string, wait time.Duration) func(*harness.Runtime) (harness.Code, error) {
+// map may: see [codegraph.WithCache]. It may be nil, and it may return "". told, unless it is nil, gets the graph of each
+// runtime before its first read. A host may use the graph as well, until the runtime is closed.
+func Code(cache func(dir string) string, wait time.Duration, told func(*codegraph.Graph)) func(*harness.Runtime) (harness.Code, error) {
 	return func(rt *harness.Runtime) (harness.Code, error) {
 		opts := []codegraph.Option{codegraph.WithMaxFiles(maxFiles)}
 		if cache != nil {
@@ -37,6 +38,9 @@ func Code(cache func(dir string) string, wait time.Duration) func(*harness.Runti
 		g, err := codegraph.New(rt.Files, opts...)
 		if err != nil {
 			return harness.Code{}, err
+		}
+		if told != nil {
+			told(g)
 		}
 		c := harness.Code{Tools: func(names []config.Code) ([]aycoder.Tool, error) { return codeTools(rt, g, names) }}
 		if _, here := rt.Files.(*workspace.Workspace); !here && rt.Workspace == nil {

@@ -35,7 +35,7 @@ func ExampleCode() {
 	settings := loaded.Config.Settings
 	settings.Tools.Code = []config.Code{"graph"}
 	rt, err := harness.New(context.Background(), dir, harness.WithSettings(settings), harness.WithClient(script.New()),
-		harness.WithAmbient(harness.Map), harness.WithCode(linked.Code(nil, time.Minute)))
+		harness.WithAmbient(harness.Map), harness.WithCode(linked.Code(nil, time.Minute, nil)))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -15,7 +15,7 @@ import (
 
 // Options returns [Open], [Code], [Checks] and [Insight] as options.
 func Options() []harness.Option {
-	return []harness.Option{harness.WithOpener(Open), harness.WithCode(Code(nil, MapWait)), harness.WithChecks(Checks), harness.WithInsight(Insight(nil))}
+	return []harness.Option{harness.WithOpener(Open), harness.WithCode(Code(nil, MapWait, nil)), harness.WithChecks(Checks), harness.WithInsight(Insight(nil))}
 }
 
 // Open is a [harness.Opener] for all providers of package providers.

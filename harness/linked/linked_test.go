@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/lsp"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
@@ -226,6 +227,7 @@ func TestCode(t *testing.T) {
 	}
 	defaults, err := config.Load()
 	require.NoError(t, err)
+	var shared *codegraph.Graph
 	open := func(trusted bool, names ...config.Code) (*harness.Runtime, *script.Model) {
 		st := defaults.Config.Settings
 		st.Tools.Code = names
@@ -234,7 +236,7 @@ func TestCode(t *testing.T) {
 			harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(func(of string) string {
 				require.Equal(t, dir, of)
 				return kept
-			}, time.Hour)))
+			}, time.Hour, func(g *codegraph.Graph) { shared = g })))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, rt.Close()) })
 		return rt, model
@@ -252,6 +254,7 @@ func TestCode(t *testing.T) {
 	results := run(rt)
 	require.Contains(t, results[0], "x.go")
 	require.Contains(t, results[1], "sub/g.go:1-3 func G")
+	require.NotNil(t, shared.Snapshot().Facts("x.go"), "the host has the graph that was read")
 	req := model.Requests()[0]
 	text := func(parts []*aycoder.Text) (all string) {
 		for _, p := range parts {

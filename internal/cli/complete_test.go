@@ -102,7 +102,8 @@ func TestEnteredKeyStaysHome(t *testing.T) {
 	defer service.Close()
 	loaded, err := config.Load()
 	require.NoError(t, err)
-	st := &settings{loaded: loaded, model: "openai/gpt-5", entered: func(string) string { return "sk-entered" }}
+	st := &settings{loaded: loaded, model: "openai/gpt-5", app: &app{}}
+	st.app.entered.Store("openai", "sk-entered")
 	for _, spec := range []struct{ base, flag, want string }{{service.URL, "", ""}, {"", service.URL, "Bearer sk-entered"}} {
 		client, err := st.opener(spec.flag)(t.Context(), harness.ModelSpec{Provider: "openai", Model: "gpt-5", BaseURL: spec.base})
 		require.NoError(t, err)

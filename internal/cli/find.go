@@ -6,7 +6,6 @@ import (
 
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/internal/cli/line"
-	"github.com/aycoder/aycoder/tools"
 )
 
 const (
@@ -16,27 +15,19 @@ const (
 
 // A finder finds files and declarations of a workspace by the letters of their names.
 type finder struct {
-	graph *codegraph.Graph
-	done  chan struct{} // closed when the files were read, or nil if nothing reads them
-	stop  func()
+	done chan struct{} // closed when the files were read, or nil if nothing reads them
+	stop func()
 }
 
 // newest returns the workspace as it is, or as it was when reading it takes too long: then that goes on.
-func (f *finder) newest(files tools.FS) *codegraph.Snapshot {
-	if f.graph == nil {
-		g, err := codegraph.New(files)
-		if err != nil {
-			return &codegraph.Snapshot{}
-		}
-		f.graph = g
-	}
+func (f *finder) newest(g *codegraph.Graph) *codegraph.Snapshot {
 	if f.done == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		f.done, f.stop = done, cancel
 		go func() {
 			defer close(done)
-			_, _ = f.graph.Refresh(ctx) // after an error, the graph is as it was
+			_, _ = g.Refresh(ctx) // after an error, the graph is as it was
 		}()
 	}
 	select {
@@ -44,19 +35,7 @@ func (f *finder) newest(files tools.FS) *codegraph.Snapshot {
 		f.close()
 	case <-time.After(searchTime):
 	}
-	return f.graph.Snapshot()
-}
-
-// commandsOf returns the commands that the files of a project name, such as scripts of package.json.
-func commandsOf(ctx context.Context, files tools.FS) ([]string, error) {
-	g, err := codegraph.New(files)
-	if err == nil {
-		_, err = g.Refresh(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return g.Commands(ctx, g.Snapshot())
+	return g.Snapshot()
 }
 
 // close ends the reading of files.
@@ -73,9 +52,16 @@ func (c *chat) found(query string) (list []line.Candidate) {
 	if c.session == nil {
 		return nil
 	}
-	s := c.finder.newest(c.session.Files)
-	if c.finder.done != nil {
+	g, err := c.session.code()
+	if err != nil {
+		return nil
+	}
+	s := c.finder.newest(g)
+	switch {
+	case c.finder.done != nil:
 		c.hint = "The files are being read; tab again in a moment."
+	case s.Partial():
+		c.hint = "There are more files than are read: not all are found."
 	}
 	if query == "" {
 		for name := range s.Files() {

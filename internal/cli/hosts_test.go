@@ -201,7 +201,7 @@ func TestOneConfiguration(t *testing.T) {
 	follow, err := config.NewReloader(sources...)
 	require.NoError(t, err)
 	embed := func(g *got, more ...harness.Option) {
-		opts := append([]harness.Option{harness.WithUserFiles(own), harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(nil, time.Hour))}, more...)
+		opts := append([]harness.Option{harness.WithUserFiles(own), harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(nil, time.Hour, nil))}, more...)
 		rt, err := harness.New(t.Context(), dir, append(opts, g.probe()...)...)
 		require.NoError(t, err)
 		g.look(t, rt)

@@ -320,12 +320,21 @@ func (c *chat) servers(context.Context, string) (string, error) {
 
 // init drafts files for the project, shows them, and writes them if the user says so.
 func (c *chat) init(ctx context.Context, _ string) (string, error) {
+	g, err := c.session.code()
+	if err != nil {
+		return "", err
+	}
 	var draft *project.Draft
-	err := c.apart(ctx, func(ctx context.Context) error {
-		known, err := commandsOf(ctx, c.session.Files)
-		if err == nil {
-			draft, err = project.Init(ctx, c.session.Files, known)
+	err = c.apart(ctx, func(ctx context.Context) error {
+		s, err := g.Refresh(ctx)
+		if err != nil {
+			return err
 		}
+		known, err := g.Commands(ctx, s) // such as scripts of package.json
+		if err != nil {
+			return err
+		}
+		draft, err = project.Init(ctx, c.session.Files, known)
 		return err
 	})
 	if err != nil {

@@ -59,10 +59,10 @@ type app struct {
 	getenv                func(string) string
 	signals               chan os.Signal
 	extensions            []Extension
-	asks                  *asks     // of the chat, or nil
-	worktree              *worktree // of this session, or nil
-	entered               sync.Map  // the keys that the user has entered, by provider
-	mapWait               time.Duration
+	asks                  *asks         // of the chat, or nil
+	worktree              *worktree     // of this session, or nil
+	entered               sync.Map      // the keys that the user has entered, by provider
+	mapWait               time.Duration // how long a start waits for the map of the project, if not as usual
 }
 
 // run does everything and returns the exit code. It cleans up before it returns.
@@ -280,7 +280,6 @@ func (c *chat) early(st *settings) {
 // enter goes on in a session.
 func (c *chat) enter(s *session) {
 	c.finder.close()
-	c.finder = finder{}
 	c.session, c.before = s, ""
 	c.retitle(false)
 	c.renewStatus()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
@@ -24,7 +25,8 @@ type session struct {
 	why     string // it is this model, if nobody has named one
 	dir     string
 	demo    bool
-	kept    bool // on disk
+	kept    bool             // on disk
+	graph   *codegraph.Graph // see code
 	closers []func() error
 }
 
@@ -82,7 +84,16 @@ func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
 	library, closers := st.library()
 	s.closers = append(s.closers, closers...)
 	opts = append(opts, harness.WithUserLibrary(library...))
+	opts = append(opts, st.code(func(g *codegraph.Graph) { s.graph = g }))
 	return append(opts, st.saved()...), nil
+}
+
+// code returns the code graph of the workspace, which is that of the model if the model has one.
+func (s *session) code() (_ *codegraph.Graph, err error) {
+	if s.graph == nil {
+		s.graph, err = codegraph.New(s.Files)
+	}
+	return s.graph, err
 }
 
 // model returns the name of the model, which a change of the configuration may exchange.

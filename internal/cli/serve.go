@@ -99,7 +99,7 @@ func (k *call) serving(ctx context.Context, there *elsewhere) (*server.Host, fun
 	if err != nil {
 		return nil, nil, err
 	}
-	opts = append(opts, k.extra()...)
+	opts = append(append(opts, st.code(nil)), k.extra()...) // each runtime has its own graph
 	told, end, err := k.telling(ctx, st.loaded.Config.Serve, here)
 	if err != nil {
 		common.close()

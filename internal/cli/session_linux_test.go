@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"context"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // A run that needed an approval, and nobody could be asked, asks in a terminal.
@@ -24,4 +30,39 @@ func TestSuspendedRunAsksAgain(t *testing.T) {
 	p.Type("\x04")
 	p.ends(exitOK)
 	require.FileExists(t, filepath.Join(k.dir, "done"))
+}
+
+// The code of a workspace is read once, for the map that the model gets, for completion and for /init.
+func TestCodeIsReadOnce(t *testing.T) {
+	dir := at(t)
+	name := filepath.Join(dir, "thing.go")
+	require.NoError(t, os.WriteFile(name, []byte("package a\n\nfunc Thing() {}\n"), 0o644))
+	old := time.Now().Add(-time.Hour) // a file that is newer could change without getting another time
+	require.NoError(t, os.Chtimes(name, old, old))
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, name, unix.IN_OPEN)
+	require.NoError(t, err)
+	wasOpened := func() bool {
+		_, err := unix.Read(fd, make([]byte, 100*unix.SizeofInotifyEvent))
+		return err == nil
+	}
+
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-secret-0123")
+	a := &app{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, asks: newAsks(), mapWait: time.Hour}
+	st := newStage("/init\nn\nn\n")
+	c := newTestChat(t, st, st, tty.Options{Plain: true}, &chat{app: a, options: &options{trust: true}, asks: a.asks})
+	s, err := c.open(context.WithCancelCause(t.Context()))
+	require.NoError(t, err)
+	c.enter(s)
+	defer s.close()
+	require.True(t, wasOpened(), "for the map")
+	_, list := c.complete("@Thing", 6)
+	require.Equal(t, "@thing.go:Thing", list[0].Text)
+	require.False(t, wasOpened(), "for completion")
+	require.Equal(t, exitOK, c.run(t.Context(), ""))
+	require.NoError(t, c.Screen.Close())
+	inOrder(t, st.out, "AGENTS.md", "Write it?")
+	require.False(t, wasOpened(), "for /init")
 }

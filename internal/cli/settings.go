@@ -11,9 +11,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/harness/linked"
@@ -36,11 +36,7 @@ type settings struct {
 	fixed   bool   // the model does not follow the configuration, which does not name it
 	texts   bool   // those of the project are trusted
 	project string // the directory that this is asked about
-
-	entered   func(provider string) string // a key that the user has entered, or ""
-	dismissed func(dir string) string      // the file with the suggestions that the user has dismissed
-	graphs    func(dir string) string      // the directory for the code graph
-	mapWait   time.Duration                // how long a start waits for it, if not as usual
+	app     *app   // that reads it
 }
 
 // settings reads the configuration. The demo has none.
@@ -58,8 +54,7 @@ func (a *app) settings(o *options) (*settings, error) {
 
 // load reads the configuration.
 func (a *app) load(o *options) (*settings, error) {
-	st := &settings{home: a.home(), user: cmp.Or(a.getenv("HOME"), a.getenv("USERPROFILE")), texts: o.trust,
-		dismissed: a.dismissals, graphs: a.graphs, mapWait: a.mapWait, entered: a.enteredKey}
+	st := &settings{home: a.home(), user: cmp.Or(a.getenv("HOME"), a.getenv("USERPROFILE")), texts: o.trust, app: a}
 	if st.home != "" {
 		st.trust = config.NewTrust(filepath.Join(st.home, "trust.json"))
 	}
@@ -153,7 +148,7 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 	opts := []harness.Option{
 		harness.WithReloader(follow), harness.WithLookup(os.LookupEnv), harness.WithOpener(st.opener(o.baseURL)),
 		harness.WithAmbient(harness.Ambients()...), harness.WithProjectTexts(st.texts), harness.WithChecks(linked.Checks),
-		harness.WithInsight(linked.Insight(st.dismissed)), harness.WithCode(linked.Code(st.graphs, cmp.Or(st.mapWait, linked.MapWait))),
+		harness.WithInsight(linked.Insight(st.app.dismissals)),
 	}
 	if st.fixed {
 		opts = append(opts, harness.WithModel(st.model))
@@ -167,6 +162,11 @@ func (st *settings) options(o *options) ([]harness.Option, error) {
 	return opts, nil
 }
 
+// code returns the option for the code graph, which told gets as well: see [linked.Code].
+func (st *settings) code(told func(*codegraph.Graph)) harness.Option {
+	return harness.WithCode(linked.Code(st.app.graphs, cmp.Or(st.app.mapWait, linked.MapWait), told))
+}
+
 // opener returns what opens models: those of the main model's provider at the address of the flag, if it is given.
 // A project cannot set that address, since the key goes there. Where nothing else has a key, the one that the user has
 // entered counts, and goes nowhere but to the provider or the address of the flag.
@@ -177,7 +177,7 @@ func (st *settings) opener(base string) harness.Opener {
 	}
 	return func(ctx context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
 		if spec.Key == "" && spec.BaseURL == "" {
-			spec.Key = st.entered(spec.Provider)
+			spec.Key = st.app.enteredKey(spec.Provider)
 		}
 		if base != "" && spec.Provider == provider {
 			spec.BaseURL = base
