@@ -71,7 +71,7 @@ var walls = []wall{
 	{"insight/code", []string{".", "codegraph", "internal"}, nil},
 	{"insight/forecast", []string{".", "codegraph", "insight/code", "insight/usage", "retrieval", "journal", "session", "internal"}, nil},
 	{"insight/refactor", []string{"edit", "internal"}, nil},
-	{"insight/suggest", []string{".", "codegraph", "edit", "insight/code", "insight/refactor", "tools", "workspace", "internal"}, nil},
+	{"insight/suggest", []string{".", "codegraph", "codegraph/lint", "edit", "insight/code", "insight/refactor", "tools", "workspace", "internal"}, nil},
 	{"insight/usage", []string{".", "internal", "journal", "session"}, nil},
 	{"harness/linked", []string{".", "codegraph", "config", "harness", "insight", "journal", "providers", "retrieval", "tools", "workspace"}, nil},
 	{"server", []string{".", "harness", "journal", "session", "snapshot", "internal"}, []string{"github.com/tmaxmax/go-sse"}},

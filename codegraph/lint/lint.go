@@ -473,6 +473,8 @@ func (l *list) sarif(out []byte) error {
 			Results []struct {
 				RuleID    string
 				Rule      *struct{ ID string }
+				Kind      string
+				Baseline  string `json:"baselineState"`
 				Message   text
 				Locations []struct {
 					PhysicalLocation struct {
@@ -501,7 +503,8 @@ func (l *list) sarif(out []byte) error {
 			suppressed := slices.ContainsFunc(r.Suppressions, func(s struct{ Status string }) bool {
 				return s.Status == "" || s.Status == "accepted"
 			})
-			if len(r.Locations) == 0 || suppressed {
+			fails := r.Kind == "" || r.Kind == "fail" || r.Kind == "review" || r.Kind == "open"
+			if len(r.Locations) == 0 || suppressed || !fails || r.Baseline == "absent" {
 				continue
 			}
 			p := &r.Locations[0].PhysicalLocation

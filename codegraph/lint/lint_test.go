@@ -112,6 +112,8 @@ vet: sub/b.go:3:19: too many return values
 			{"rule": {"id": "E2"}, "message": {"text": "two"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "file:///C:/c.py"}}}]},
 			{"ruleId": "E3", "message": {"text": "off"}, "suppressions": [{"kind": "inSource"}], "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x"}}}]},
 			{"ruleId": "E4", "message": {"text": "far"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "https://example.com/x"}}}]},
+			{"ruleId": "E6", "kind": "pass", "message": {"text": "it is as it should be"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x"}}}]},
+			{"ruleId": "E7", "baselineState": "absent", "message": {"text": "it was mended"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x"}}}]},
 			{"ruleId": "E5", "message": {"text": "nowhere"}}]}]}`, []lint.Finding{
 			{"/p/a b.py", 4, 2, "E1", "one", "new", false},
 			{"C:/c.py", 0, 0, "E2", "two", "", false},

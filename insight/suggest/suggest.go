@@ -22,12 +22,14 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
+	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
@@ -42,6 +44,7 @@ const (
 	Advisory Kind = "advisory" // a dependency with a known vulnerability
 	Work     Kind = "work"     // changes that are not committed or not pushed
 	Risk     Kind = "risk"     // a pattern that is often a hole
+	Check    Kind = "check"    // what a checker has found: see Options.Findings
 	Outdated Kind = "outdated" // a dependency of which there is a newer version
 	Tests    Kind = "tests"    // code that no test uses
 	Docs     Kind = "docs"     // exported names without a comment, where most have one
@@ -51,7 +54,7 @@ const (
 
 // Kinds returns all kinds, the most urgent first.
 func Kinds() []Kind {
-	return []Kind{Secret, Advisory, Work, Risk, Outdated, Tests, Docs, Todo, Simpler}
+	return []Kind{Secret, Advisory, Work, Risk, Check, Outdated, Tests, Docs, Todo, Simpler}
 }
 
 // Suggestion is something to do.
@@ -96,6 +99,8 @@ type Options struct {
 	// Latest returns the newest version of a package, or "" if it is not known. It is nil by default: then nothing is said
 	// about versions.
 	Latest func(context.Context, Package) (string, error)
+	// Findings are those of checkers, read by package lint. Relative paths are relative to the workspace.
+	Findings []lint.Finding
 	// Masker knows what is secret. Default: one that knows the forms of keys, and the secrets in the environment.
 	Masker *tools.Masker
 	// Stale is the age from which a TODO is old. Default: 180 days. Now is the time. Default: [time.Now].
@@ -177,7 +182,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	}
 	f := &finder{&o, &Report{}, s, map[Kind]int{}, map[string]int{}, 0}
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return f.work(ctx, g) }, f.dependencies, f.texts, f.tests, f.docs, f.simpler,
+		func(ctx context.Context) error { return f.work(ctx, g) }, f.checks, f.dependencies, f.texts, f.tests, f.docs, f.simpler,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("find suggestions: %w", err)
@@ -238,6 +243,39 @@ func (f *finder) text(name string, most int64) (string, bool) {
 		return "", false
 	}
 	return string(data), !runes.Binary(data)
+}
+
+// checks tells what checkers have found in files of the workspace.
+func (f *finder) checks(context.Context) error {
+	files := slices.Collect(f.s.Files()) // sorted
+	told, elsewhere := map[lint.Finding]bool{}, 0
+	for _, v := range f.Findings {
+		name := filepath.FromSlash(v.Path)
+		if rel, err := filepath.Rel(f.Dir, name); f.Dir != "" && filepath.IsAbs(name) && err == nil {
+			name = rel
+		}
+		v.Path = path.Clean(filepath.ToSlash(name))
+		if _, ok := slices.BinarySearch(files, v.Path); !ok {
+			elsewhere++
+			continue
+		}
+		if told[v] {
+			continue
+		}
+		told[v] = true
+		text := v.Message
+		if v.Rule != "" {
+			text = v.Rule + ": " + text
+		}
+		if v.Fix != "" {
+			text += "; fix: " + v.Fix
+		}
+		f.add(Check, v.Path, v.Line, v.Rule+"\x00"+v.Message, "%s", text)
+	}
+	if elsewhere > 0 {
+		f.skip("%s about files that are not of this workspace", count(elsewhere, "finding"))
+	}
+	return nil
 }
 
 // dependencies compares lock files with the sources that the host has given.

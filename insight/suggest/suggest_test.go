@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/internal/gittest"
 	"github.com/aycoder/aycoder/tools"
@@ -293,6 +294,27 @@ func TestAdvisories(t *testing.T) {
 		return "", nil
 	}
 	require.Equal(t, []string{"outdated go.sum:0 a.b/c v1.2.0 is not the newest version, which is v1.10.0"}, w.find(o))
+}
+
+func TestChecks(t *testing.T) {
+	w := newWorld(t)
+	w.write("d/a.py", "import os\n")
+	w.commit()
+	o := w.options()
+	o.Findings = []lint.Finding{
+		{Path: filepath.ToSlash(filepath.Join(w.dir, "d", "a.py")), Line: 1, Rule: "F401", Message: "os is not used", Fix: "remove it"},
+		{Path: "./d/a.py", Line: 1, Rule: "F401", Message: "os is not used", Fix: "remove it"}, // told twice
+		{Path: "d/a.py", Line: 2, Message: "no\nrule"},
+		{Path: "../a.py", Line: 1, Message: "outside"},
+		{Path: "/d/a.py", Line: 1, Message: "outside"},
+	}
+	require.Equal(t, []string{
+		"check d/a.py:1 F401: os is not used; fix: remove it",
+		"check d/a.py:2 no rule",
+	}, w.find(o))
+	r, err := suggest.Find(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"2 findings are about files that are not of this workspace"}, r.Skipped)
 }
 
 func TestErrors(t *testing.T) {

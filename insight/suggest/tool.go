@@ -14,7 +14,7 @@ comments, secrets in files, risky code, old TODOs, code that can be simpler. The
 Without a kind, the most urgent ones are listed.`
 
 type toolArgs struct {
-	Kind string `json:"kind,omitempty" jsonschema:"enum=secret,enum=advisory,enum=work,enum=risk,enum=outdated,enum=tests,enum=docs,enum=todo,enum=simpler" jsonschema_description:"Only those of this kind."`
+	Kind string `json:"kind,omitempty" jsonschema:"enum=secret,enum=advisory,enum=work,enum=risk,enum=check,enum=outdated,enum=tests,enum=docs,enum=todo,enum=simpler" jsonschema_description:"Only those of this kind."`
 }
 
 const maxListed = 50
@@ -31,7 +31,7 @@ func Tool(o Options) (aycoder.Tool, error) {
 			list = slices.DeleteFunc(r.Open(), func(s Suggestion) bool { return string(s.Kind) != in.Kind })
 		}
 		var b strings.Builder
-		if kind := Kind(in.Kind); kind == Outdated && o.Latest == nil || kind == Advisory && o.Advisories == nil {
+		if kind := Kind(in.Kind); kind == Outdated && o.Latest == nil || kind == Advisory && o.Advisories == nil || kind == Check && o.Findings == nil {
 			return aycoder.TextResult("It was not looked for these: this program has no source for them."), nil
 		}
 		for i := range list[:min(maxListed, len(list))] {

@@ -316,8 +316,20 @@ func TestSuggestCommand(t *testing.T) {
 		_, _, code = runs(args...)
 		require.Equal(t, exitUsage, code, args)
 	}
-	_, _, code = runs("-osv", "nowhere")
-	require.NotEqual(t, exitOK, code)
+	var files []string
+	for i, at := range []string{"a.py", "p.go"} {
+		file := filepath.Join(t.TempDir(), "x.sarif")
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `{"version": "2.1.0", "runs": [{"results": [{"ruleId": "R%d", "message": {"text": "wrong"},
+			"locations": [{"physicalLocation": {"artifactLocation": {"uri": %q}, "region": {"startLine": 1}}}]}]}]}`, i, at), 0o644))
+		files = append(files, "-sarif", file)
+	}
+	out, errs, _ = runs(append(files, "list", "check")...)
+	inOrder(t, out, "a.py:1: R0: wrong", "p.go:1: R1: wrong")
+	require.Empty(t, errs)
+	for _, args := range [][]string{{"-osv", "nowhere"}, {"-sarif", "nowhere"}, {"-sarif", filepath.Join(dir, "p.go")}} {
+		_, _, code = runs(args...)
+		require.NotEqual(t, exitOK, code, args)
+	}
 }
 
 func TestCodeBlocks(t *testing.T) {

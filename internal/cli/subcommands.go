@@ -36,6 +36,7 @@ type call struct {
 	json   bool
 	on     map[string]bool // the other switches
 	values map[string]string
+	lists  map[string][]string // all values of a flag, the last one of which values has
 }
 
 // subcommands lists all commands, those of extensions at the end.
@@ -67,7 +68,7 @@ func (a *app) subcommands() []subcommand {
 			{"clones", "", "Go code that stands in several places, with other names and values"},
 		}, codeFlags, codeCommand, false, nil, nil},
 		{"suggest", "what could be done next here: open work, vulnerable dependencies, secrets, missing tests", []Action{
-			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, tests, docs, todo, simpler"},
+			{"list", "[kind]", "all suggestions, or those of a kind: secret, advisory, work, risk, check, tests, docs, todo, simpler"},
 			{"show", "id", "one suggestion, with the change that would do it, where there is a safe one"},
 			{"dismiss", "id words", "hides a suggestion from now on, for the reason that the words say"},
 			{"restore", "id", "shows it again"},
@@ -139,7 +140,7 @@ func (a *app) subcommand(name string) (subcommand, bool) {
 func (a *app) call(c subcommand, args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
-	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, values: map[string]string{}}
+	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, values: map[string]string{}, lists: map[string][]string{}}
 	if len(args) > 0 && slices.ContainsFunc(c.more, func(x Action) bool { return x.Name == args[0] }) {
 		c.raw, c.run = true, c.extend
 	}
@@ -194,7 +195,10 @@ func (k *call) parse(c subcommand) error {
 	fs.BoolVar(&k.json, "json", false, "")
 	for _, f := range c.flags {
 		if f.Value != "" {
-			fs.Func(f.Name, "", func(v string) error { k.values[f.Name] = v; return nil })
+			fs.Func(f.Name, "", func(v string) error {
+				k.values[f.Name], k.lists[f.Name] = v, append(k.lists[f.Name], v)
+				return nil
+			})
 			continue
 		}
 		fs.BoolFunc(f.Name, "", func(string) error { k.on[f.Name] = true; return nil })

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/workspace"
@@ -21,6 +22,7 @@ import (
 
 var suggestFlags = []Flag{
 	{"osv", "a directory, or a zip archive of osv.dev, with advisories in the OSV format", "path"},
+	{"sarif", "a file in the SARIF format with what a checker has found here; give the flag again for another file", "file"},
 	{"all", "also those that are dismissed", ""},
 }
 
@@ -88,6 +90,17 @@ func suggestCommand(ctx context.Context, k *call) error {
 	o := suggest.Options{Files: ws, Dir: ws.Dir()}
 	if o.Dismissed, err = suggest.Load(file); err != nil {
 		return err
+	}
+	for _, name := range k.lists["sarif"] {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		found, err := lint.Parse(lint.SARIF, data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		o.Findings = append(o.Findings, found...)
 	}
 	if name := k.values["osv"]; name != "" {
 		info, err := os.Stat(name)
