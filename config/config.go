@@ -305,6 +305,9 @@ type Terminal struct {
 	Title bool `toml:"title" default:"true"`
 	// Whether a new conversation begins with what similar ones in this directory took, where enough are known.
 	Forecast bool `toml:"forecast" default:"true"`
+	// Whether a new conversation begins with what is open here: the state of git, and secrets and risky patterns in files that
+	// are not committed. All secrets are shown, and of the others at most five in all.
+	Suggestions bool `toml:"suggestions" default:"true"`
 	// A command whose first line of output is shown below the line that is typed. A shell runs it at the start and after
 	// each turn, for two seconds at most. It gets the state of the conversation as JSON.
 	Status string `toml:"status" literal:"true"`

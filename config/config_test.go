@@ -188,7 +188,7 @@ func TestDefaults(t *testing.T) {
 		Approval: config.Approval{Mode: policy.Ask},
 		Sandbox:  config.Sandbox{Mode: "off", Kind: "auto", SharedCaches: true},
 		Session:  config.Session{Snapshots: true, Sync: "records"},
-		Terminal: config.Terminal{Notify: "off", NotifyAfter: 10 * time.Second, Title: true, Forecast: true},
+		Terminal: config.Terminal{Notify: "off", NotifyAfter: 10 * time.Second, Title: true, Forecast: true, Suggestions: true},
 	}, l.Config.Settings)
 }
 

@@ -56,6 +56,7 @@ func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
 	if n := len(state.Untracked); n > 0 {
 		f.add(Work, "", 0, "untracked", "%s not in git: %s", count(n, "new file"), some(state.Untracked))
 	}
+	f.open = slices.Sorted(slices.Values(slices.Concat(changed, state.Untracked, state.Conflicts)))
 	if f.Dir == "" {
 		return nil
 	}
@@ -182,13 +183,17 @@ func risks() []risk {
 
 // texts searches all files for secrets, risky patterns and old TODOs.
 func (f *finder) texts(ctx context.Context) error {
-	all, blamed := risks(), 0
+	all, blamed, looked := risks(), 0, 0
 	for name := range f.s.Files() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if vendored(name) || isLock(name) {
+		if _, open := slices.BinarySearch(f.open, name); vendored(name) || isLock(name) || f.Uncommitted && !open {
 			continue
+		}
+		if looked++; f.Uncommitted && looked > maxOpen {
+			f.skip("the files that are not committed, but for %d", maxOpen)
+			return nil
 		}
 		if file, err := f.Files.Open(name); err == nil {
 			file.Close()
@@ -222,7 +227,7 @@ func (f *finder) texts(ctx context.Context) error {
 				f.add(Risk, name, 1+strings.Count(text[:begin], "\n"), r.text+"\x00"+line, "%s: %s", r.text, line)
 			}
 		}
-		if len(comments.todos) > 0 && f.Dir != "" {
+		if len(comments.todos) > 0 && !f.Uncommitted && f.Dir != "" {
 			if blamed++; blamed > maxBlamed {
 				f.skip("%s: the age of its TODOs; %d other files have some", name, maxBlamed)
 				continue

@@ -93,6 +93,11 @@ type Options struct {
 	Files codegraph.FS
 	// Dir is its directory, for git. Without it, nothing is said about commits and the age of lines.
 	Dir string
+	// Graph is the code graph of the files, if there is one already. Default: a new one.
+	Graph *codegraph.Graph
+	// Uncommitted has it look only at the state of git, and for secrets and risky patterns in files that are not committed, at
+	// most 100 of them. With a graph that was read already, this takes little time.
+	Uncommitted bool
 	// Advisories has files *.json in the OSV format, such as an archive of osv.dev, or is nil: then nothing is said about
 	// vulnerabilities.
 	Advisories fs.FS
@@ -116,6 +121,7 @@ const (
 	maxFile      = 1 << 20   // bytes of a file that is searched
 	maxLock      = 64 << 20  // bytes of a lock file
 	maxOfKind    = 1000      // suggestions
+	maxOpen      = 100       // files that are not committed
 	maxText      = 300       // bytes
 	maxSearched  = 512 << 20 // bytes of all files
 )
@@ -153,6 +159,7 @@ type finder struct {
 	count map[Kind]int
 	ids   map[string]int
 	read  int64
+	open  []string // files that are not committed, sorted
 }
 
 // Find looks for something to do. The error is that of ctx or of reading the workspace, its directory or the advisories.
@@ -172,18 +179,25 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	if o.Masker == nil {
 		o.Masker = tools.NewMasker(nil)
 	}
-	g, err := codegraph.New(o.Files)
-	if err != nil {
-		return nil, fmt.Errorf("find suggestions: %w", err)
+	g := o.Graph
+	if g == nil {
+		var err error
+		if g, err = codegraph.New(o.Files); err != nil {
+			return nil, fmt.Errorf("find suggestions: %w", err)
+		}
 	}
 	s, err := g.Refresh(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find suggestions: %w", err)
 	}
-	f := &finder{&o, &Report{}, s, map[Kind]int{}, map[string]int{}, 0}
-	for _, step := range []func(context.Context) error{
+	f := &finder{Options: &o, Report: &Report{}, s: s, count: map[Kind]int{}, ids: map[string]int{}}
+	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return f.work(ctx, g) }, f.checks, f.dependencies, f.texts, f.tests, f.docs, f.simpler,
-	} {
+	}
+	if o.Uncommitted {
+		steps = []func(context.Context) error{steps[0], f.texts}
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("find suggestions: %w", err)
 		}

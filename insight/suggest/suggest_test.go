@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest"
+	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/internal/gittest"
@@ -294,6 +295,41 @@ func TestAdvisories(t *testing.T) {
 		return "", nil
 	}
 	require.Equal(t, []string{"outdated go.sum:0 a.b/c v1.2.0 is not the newest version, which is v1.10.0"}, w.find(o))
+}
+
+// Files that are not committed are searched without the rest, with the same ids, and with a graph that others have.
+func TestUncommitted(t *testing.T) {
+	w := newWorld(t)
+	w.write("old.py", "import yaml\nyaml.load(x)\n")
+	w.write("staged.py", "x = 1\n")
+	w.commit()
+	w.write("staged.py", "import yaml\nyaml.load(x)\n")
+	w.git("add", "staged.py")
+	w.write("new.py", "# TODO: x\neval(x)\n")
+	o := w.options()
+	all, err := suggest.Find(t.Context(), o)
+	require.NoError(t, err)
+	g, err := codegraph.New(o.Files)
+	require.NoError(t, err)
+	o.Uncommitted, o.Graph = true, g
+	r, err := suggest.Find(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"work :0 1 changed file is not committed: staged.py",
+		"work :0 1 new file is not in git: new.py",
+		"risk new.py:2 eval runs a text as code: eval(x)",
+		"risk staged.py:2 yaml.load can run code; use yaml.safe_load: yaml.load(x)",
+	}, w.find(o))
+	require.Subset(t, all.All, r.All)
+	require.NotEmpty(t, slices.Collect(g.Snapshot().Files()))
+	for i := range 120 {
+		w.write(fmt.Sprintf("n%03d.py", i), "eval(x)\n")
+	}
+	r, err = suggest.Find(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"the files that are not committed, but for 100"}, r.Skipped)
+	require.Len(t, r.All, 2+100)
+	require.Len(t, r.Unasked(), 5)
 }
 
 func TestChecks(t *testing.T) {

@@ -33,7 +33,8 @@ type chat struct {
 	history  *line.History
 	asks     *asks
 	more     []Extension
-	before   policy.Mode // in force when the plan mode of this session began, or ""
+	unasked  chan func(*chat) // shows what was looked for at the start, once
+	before   policy.Mode      // in force when the plan mode of this session began, or ""
 
 	heard       string           // outputs of the user's commands, for the next prompt
 	own         string           // the command of the user that runs
@@ -140,6 +141,15 @@ func (c *chat) entered(ctx context.Context) (string, error) {
 	fill := c.fill
 	c.fill = ""
 	c.editor.SetPrompt(c.sign())
+	unasked := c.unasked
+	if !c.Fancy() { // where the line is typed, nothing else is printed
+		unasked = nil
+		select {
+		case show := <-c.unasked:
+			show(c)
+		default:
+		}
+	}
 	c.offer(c.sign(), fill)
 	var escaped time.Time
 	for {
@@ -150,7 +160,11 @@ func (c *chat) entered(ctx context.Context) (string, error) {
 		if c.Fancy() && len(c.tasksAndJobs(false)) > 0 {
 			due = min(due, time.Second) // the time of a job goes on
 		}
-		h := c.wait(nil, nil, time.After(due))
+		h := c.wait(nil, unasked, time.After(due))
+		if h.ask != nil {
+			h.ask(c)
+			continue
+		}
 		if h.tick {
 			if hooks := c.session.Hooks; !idle.IsZero() && !time.Now().Before(idle) {
 				if idle = (time.Time{}); hooks != nil {

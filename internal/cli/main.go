@@ -201,6 +201,7 @@ func (a *app) chat(o *options) int {
 		c.session.close() // which may be another one then
 	}()
 	c.greet(s)
+	defer c.suggest(ctx)()
 	code := c.run(ctx, strings.TrimSpace(o.prompt))
 	if code == exitOK || code == exitInterrupted { // a signal does not wait for an answer
 		if sig, ok := errors.AsType[*signalled](a.worktree.ask(ctx, c)); ok {

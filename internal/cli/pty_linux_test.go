@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
+	"github.com/aycoder/aycoder/internal/gittest"
 )
 
 // A terminal is the program in a pseudo terminal.
@@ -491,4 +492,59 @@ func TestNoForeignEscapes(t *testing.T) {
 		require.NotContains(t, raw, bad)
 	}
 	require.Contains(t, p.Text(), "␛]0;owned")
+}
+
+// The suggestions come to the first prompt, whenever they are found, and the line that is being typed stays as it is.
+func TestUnaskedSuggestions(t *testing.T) {
+	t.Parallel()
+	for _, env := range []string{"TERM=xterm-256color", "TERM=dumb"} {
+		t.Run(env, func(t *testing.T) {
+			found := filepath.Join(t.TempDir(), "found") // git waits until somebody reads it
+			require.NoError(t, syscall.Mkfifo(found, 0o600))
+			git, err := exec.LookPath("git")
+			if err != nil {
+				t.Skip("git is not installed")
+			}
+			bin := t.TempDir()
+			script := "#!/bin/sh\n[ -p " + found + " ] && echo x > " + found + "\nexec " + git + " \"$@\"\n"
+			require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755))
+			s := newService(t, says("Heard.", "end_turn"))
+			p := &terminal{t: t, temp: t.TempDir()}
+			p.begin(nil, append(s.env(), env, "PATH="+bin+":"+os.Getenv("PATH")), func(cmd *exec.Cmd) {
+				gittest.Run(t, cmd.Dir, "init", "-q")
+				for name, text := range map[string]string{".gitignore": ".*\n", "a.txt": "a\n"} {
+					require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600))
+				}
+				gittest.Run(t, cmd.Dir, "add", "-A")
+				gittest.Run(t, cmd.Dir, "commit", "-qm", "x")
+				for name, text := range map[string]string{"a.txt": "changed\n", "b.txt": "token = ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5\n"} {
+					require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600))
+				}
+			})
+			p.expect("> ")
+			p.Type("say hel")
+			p.expect("say hel")
+			_, err = os.ReadFile(found)
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(found))
+			if env == "TERM=dumb" {
+				p.Type("\x15") // the terminal has the line
+				for !strings.Contains(p.Text(), "Open here") {
+					p.Type("\r")
+					p.expect("> ")
+				}
+				p.Type("say hel")
+			}
+			for _, text := range []string{"Open here", "1 secret is in the text", "1 changed file is not committed: a.txt", "1 new file is not in git: b.txt"} {
+				p.Until(text, func(e *ttytest.Emulator) bool { return strings.Contains(e.Text(), text) })
+			}
+			p.Type("lo\r")
+			p.expect("Heard.")
+			p.expect("> ")
+			p.Type("\x04")
+			p.ends(exitOK)
+			require.Contains(t, s.requests()[0], `"say hello"`)
+			require.NotContains(t, p.Raw(), "ghp_")
+		})
+	}
 }

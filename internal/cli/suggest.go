@@ -151,6 +151,48 @@ func suggestCommand(ctx context.Context, k *call) error {
 	})
 }
 
+const suggestTime = 10 * time.Second // for what nobody has asked for
+
+// suggest shows at the prompt of a new conversation what is open in its directory. It looks for that in the background, until
+// the function is called that it returns.
+func (c *chat) suggest(ctx context.Context) (end func()) {
+	s, file := c.session, c.app.dismissals(c.session.dir)
+	if !c.terminal.Suggestions || c.options.prompt != "" || file == "" || s.Workspace == nil || s.Session.View().Len() > 1 {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, suggestTime)
+	found, done := make(chan func(*chat), 1), make(chan struct{})
+	c.unasked = found
+	go func() {
+		defer close(done)
+		defer cancel()
+		dismissed, err := suggest.Load(file)
+		if err != nil {
+			return
+		}
+		r, err := suggest.Find(ctx, suggest.Options{Files: s.Files, Dir: s.dir, Graph: s.graph, Uncommitted: true, Dismissed: dismissed})
+		if err == nil {
+			found <- func(c *chat) { c.suggestions(r.Unasked()) }
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// suggestions shows what nobody has asked for, unless the user has begun already.
+func (c *chat) suggestions(list []suggest.Suggestion) {
+	if len(list) == 0 || c.talk().View().Len() > 1 {
+		return
+	}
+	c.prose(faint, `Open here ("aycoder suggest dismiss id reason" hides one):`)
+	for i := range list {
+		style := faint
+		if list[i].Kind == suggest.Secret {
+			style = notice
+		}
+		c.prose(style, cleanLine(list[i].Line()))
+	}
+}
+
 // showSuggestion prints a suggestion with its change, in a form that "git apply" takes.
 func showSuggestion(k *call, s *suggest.Suggestion) error {
 	out := struct {
