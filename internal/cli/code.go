@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder/codegraph"
@@ -27,11 +25,9 @@ func codeCommand(ctx context.Context, k *call) error {
 		if err != nil {
 			return err
 		}
-		return k.print(owners, func(w io.Writer) {
-			for _, o := range owners {
-				fmt.Fprintf(w, "%7d  %s <%s>\n", o.Lines, cleanLine(o.Name), cleanLine(o.Email))
-			}
-		})
+		return printList(k, owners, func(o *code.Owner) string {
+			return fmt.Sprintf("%7d  %s <%s>", o.Lines, cleanLine(o.Name), cleanLine(o.Email))
+		}, "")
 	}
 	if k.action == "structure" || k.action == "clones" {
 		return structure(ctx, k)
@@ -43,26 +39,11 @@ func codeCommand(ctx context.Context, k *call) error {
 			return fmt.Errorf("%w: -since %s is not a day like 2026-01-31", ErrUsage, day)
 		}
 	}
-	if k.json && k.on["html"] {
-		return fmt.Errorf("%w: -html and -json exclude each other", ErrUsage)
-	}
 	h, err := code.Read(ctx, ".", o)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	switch {
-	case k.json:
-		return k.print(json.Marshaler(h), nil)
-	case k.on["html"]:
-		err = h.WriteHTML(&b)
-	default:
-		err = h.WriteText(&b)
-	}
-	if err != nil {
-		return err
-	}
-	return k.write(clean(b.String()))
+	return k.printReport(h)
 }
 
 // structure tells how the code of this directory depends on itself, or where it is repeated.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -42,11 +41,7 @@ func (k *call) showConfig() error {
 	if err != nil {
 		return err
 	}
-	return k.print(shown, func(w io.Writer) {
-		for _, v := range shown {
-			fmt.Fprintf(w, "%-32s %s  (%s)\n", v.Key, v.Value, v.Origin)
-		}
-	})
+	return printList(k, shown, func(v *shownValue) string { return fmt.Sprintf("%-32s %s  (%s)", v.Key, v.Value, v.Origin) }, "")
 }
 
 // valuesOf returns all values in force: those of the sources, and the default values of other keys.
@@ -118,13 +113,5 @@ func (k *call) checkConfig() error {
 	default:
 		all = st.loaded.Diagnostics
 	}
-	printed := k.print(append([]config.Diagnostic{}, all...), func(w io.Writer) {
-		for _, d := range all {
-			fmt.Fprintln(w, d)
-		}
-		if len(all) == 0 {
-			fmt.Fprintln(w, "The configuration has no mistakes.")
-		}
-	})
-	return cmp.Or(printed, err)
+	return cmp.Or(printList(k, all, func(d *config.Diagnostic) string { return d.String() }, "The configuration has no mistakes."), err)
 }

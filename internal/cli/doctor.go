@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -51,11 +50,7 @@ func doctor(ctx context.Context, k *call) error {
 	if slices.ContainsFunc(found, func(f finding) bool { return f.State == "error" }) {
 		failed = errUnfit
 	}
-	return cmp.Or(k.print(found, func(w io.Writer) {
-		for _, f := range found {
-			fmt.Fprintf(w, "%-8s %-14s %s\n", f.State, f.Check, f.Text)
-		}
-	}), failed)
+	return cmp.Or(printList(k, found, func(f *finding) string { return fmt.Sprintf("%-8s %-14s %s", f.State, f.Check, f.Text) }, ""), failed)
 }
 
 func (k *call) checkConfiguration(st *settings, err error) finding {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ type listedModel struct {
 
 // models prints the catalogue: the providers with a key come first.
 func models(_ context.Context, k *call) error {
-	out := []listedModel{}
+	var out []listedModel
 	known := catalog.Default()
 	for _, name := range k.providersWithKeyFirst() {
 		for _, m := range known.Models(name) {
@@ -33,14 +32,7 @@ func models(_ context.Context, k *call) error {
 			}
 		}
 	}
-	return k.print(out, func(w io.Writer) {
-		for _, m := range out {
-			fmt.Fprintln(w, m.line())
-		}
-		if len(out) == 0 {
-			fmt.Fprintln(w, "The catalogue has no such model. A name that it does not have works, too; its cost is then unknown.")
-		}
-	})
+	return printList(k, out, (*listedModel).line, "The catalogue has no such model. A name that it does not have works, too; its cost is then unknown.")
 }
 
 // providersWithKeyFirst returns the names of providers, those with a key first.

@@ -77,18 +77,13 @@ func (p *pluginCommand) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := []listedPlugin{}
+	var out []listedPlugin
 	for _, x := range all {
 		out = append(out, listedPlugin{x.Name, stateOf(x), x.Source.String()})
 	}
-	return p.print(out, func(w io.Writer) {
-		for _, x := range out {
-			fmt.Fprintf(w, "%s: %s, from %s\n", x.Name, x.State, x.Source)
-		}
-		if len(all) == 0 {
-			fmt.Fprintln(w, "There are no plugins. See aycoder plugin -h.")
-		}
-	})
+	return printList(p.call, out, func(x *listedPlugin) string {
+		return x.Name + ": " + x.State + ", from " + x.Source
+	}, "There are no plugins. See aycoder plugin -h.")
 }
 
 func stateOf(x plugin.Installed) string {

@@ -87,20 +87,10 @@ func (c *sessionCall) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if all == nil {
-		all = []journal.Entry{}
-	}
 	for i := range all {
 		all[i] = c.masked(all[i])
 	}
-	return c.print(all, func(w io.Writer) {
-		for _, e := range all {
-			fmt.Fprintln(w, c.line(&e))
-		}
-		if len(all) == 0 {
-			fmt.Fprintln(w, "There are no sessions of this directory; -all lists those of others.")
-		}
-	})
+	return printList(c.call, all, c.line, "There are no sessions of this directory; -all lists those of others.")
 }
 
 func (c *sessionCall) masked(e journal.Entry) journal.Entry {
@@ -126,18 +116,11 @@ func (c *sessionCall) search(ctx context.Context, words string) error {
 	if err != nil && len(found) == 0 {
 		return err
 	}
-	hits := []hit{}
+	var hits []hit
 	for _, h := range found {
 		hits = append(hits, hit{c.masked(h.Entry), c.mask(h.Excerpt)})
 	}
-	return c.print(hits, func(w io.Writer) {
-		for _, h := range hits {
-			fmt.Fprintln(w, c.line(&h.Entry)+"\n    "+cleanLine(h.Excerpt))
-		}
-		if len(hits) == 0 {
-			fmt.Fprintln(w, "Nothing was found.")
-		}
-	})
+	return printList(c.call, hits, func(h *hit) string { return c.line(&h.Entry) + "\n    " + cleanLine(h.Excerpt) }, "Nothing was found.")
 }
 
 // show prints a conversation as people read it, or with -json what the list has of it.

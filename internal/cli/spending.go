@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -39,8 +40,8 @@ func usageCommand(ctx context.Context, k *call) error {
 		return fmt.Errorf("%w: there are no figures by %q", ErrUsage, by)
 	case html && k.action == "by":
 		return fmt.Errorf("%w: a page has all figures: aycoder usage -html", ErrUsage)
-	case csv && html || csv && k.json || html && k.json:
-		return fmt.Errorf("%w: -csv, -html and -json exclude each other", ErrUsage)
+	case csv && (html || k.json):
+		return fmt.Errorf("%w: -csv goes without -html and -json", ErrUsage)
 	}
 	st, err := k.load(&options{})
 	if err != nil {
@@ -59,27 +60,13 @@ func usageCommand(ctx context.Context, k *call) error {
 	if k.action == "by" {
 		rows = work.Between(r.From, time.Time{}).By(by, time.Local)
 	}
-	var b strings.Builder
 	switch {
 	case k.on["csv"]:
-		err = usage.WriteCSV(&b, cmp.Or(by, usage.Day), rows)
-	case k.on["html"]:
-		err = r.WriteHTML(&b)
-	case k.json && k.action == "by":
-		return k.print(rows, nil)
-	case k.json:
-		return k.print(r, nil)
+		return k.writeBy(func(w io.Writer) error { return usage.WriteCSV(w, cmp.Or(by, usage.Day), rows) })
 	case k.action == "by":
-		for i := range rows {
-			fmt.Fprintf(&b, "%s  %s\n", rows[i].Label(), rows[i].Line())
-		}
-	default:
-		err = r.WriteText(&b)
+		return printList(k, rows, func(r *usage.Row) string { return r.Label() + "  " + r.Line() }, "")
 	}
-	if err != nil {
-		return err
-	}
-	return k.write(clean(b.String()))
+	return k.printReport(r)
 }
 
 // usageOptions reads the flags.

@@ -209,6 +209,8 @@ func (k *call) parse(c subcommand) error {
 		return flag.ErrHelp
 	case err != nil:
 		return c.wrong(unknownFlag(err, fs))
+	case k.json && k.on["html"]:
+		return c.wrong("-html and -json exclude each other")
 	case len(c.actions) == 0 && len(words) > 0:
 		return c.wrong("it takes no arguments")
 	case len(c.actions) == 0:
@@ -293,6 +295,44 @@ func (k *call) print(value any, text func(w io.Writer)) error {
 		text(&b)
 	}
 	return k.write(safe(k.json, b.String()))
+}
+
+// printList prints a list as JSON with -json, and else a line about each, or in place of an empty list what none says.
+func printList[T any](k *call, list []T, line func(*T) string, none string) error {
+	return k.print(append([]T{}, list...), func(w io.Writer) {
+		for i := range list {
+			fmt.Fprintln(w, line(&list[i]))
+		}
+		if len(list) == 0 && none != "" {
+			fmt.Fprintln(w, none)
+		}
+	})
+}
+
+// A report is written in several forms.
+type report interface {
+	WriteText(w io.Writer) error
+	WriteHTML(w io.Writer) error
+}
+
+// printReport prints a report as JSON with -json, as a page with -html, and else as text.
+func (k *call) printReport(r report) error {
+	switch {
+	case k.json:
+		return k.print(r, nil)
+	case k.on["html"]:
+		return k.writeBy(r.WriteHTML)
+	}
+	return k.writeBy(r.WriteText)
+}
+
+// writeBy writes the text that a function writes.
+func (k *call) writeBy(f func(w io.Writer) error) error {
+	var b strings.Builder
+	if err := f(&b); err != nil {
+		return err
+	}
+	return k.write(clean(b.String()))
 }
 
 // write writes text.
