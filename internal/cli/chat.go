@@ -249,9 +249,9 @@ func (c *chat) turn(outer context.Context, prompt string) {
 	c.giveBack()
 	switch {
 	case c.over:
-		c.line(c.glyph("—", "--") + " interrupted.") // no process outlives the program
+		c.line(c.Glyph("—", "--") + " interrupted.") // no process outlives the program
 	case c.stopping:
-		c.prose("", c.glyph("—", "--")+" interrupted. The conversation is kept; go on.")
+		c.prose("", c.Glyph("—", "--")+" interrupted. The conversation is kept; go on.")
 		c.stopAt = time.Now()
 	case c.believes(outer, err):
 		c.turn(outer, prompt)
@@ -307,7 +307,7 @@ func (c *chat) work(start func() (<-chan step, chan<- struct{})) (failed error) 
 	c.working = true
 	defer func() { c.working = false }()
 	defer ended()
-	c.editor.SetPrompt(c.glyph("› ", "> "))
+	c.editor.SetPrompt(c.Glyph("› ", "> "))
 	for {
 		switch h := c.wait(steps, c.asks.c, tick.C); {
 		case h.done:
@@ -438,7 +438,7 @@ func (c *chat) send(text string) {
 		c.fill = strings.TrimSpace(c.fill + " " + text)
 		return
 	}
-	c.line(c.paint(cyan, c.glyph("› ", "> ")+said(text)))
+	c.line(c.paint(cyan, c.Glyph("› ", "> ")+said(text)))
 	_ = c.history.Add(text)
 	if name, words, ok := called(text); ok && name == "compact" {
 		c.compactLine = text
@@ -464,7 +464,7 @@ func (c *chat) later() {
 		return
 	}
 	c.editor.Clear()
-	c.line(c.paint(cyan, c.glyph("» ", ">> ")+said(text)))
+	c.line(c.paint(cyan, c.Glyph("» ", ">> ")+said(text)))
 }
 
 // complain shows an error, if there is one.

@@ -89,24 +89,27 @@ func clipboardRun(ctx context.Context, argv []string, in io.Reader) ([]byte, err
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.WaitDelay = in, time.Second
-	var out io.ReadCloser
-	if in == nil {
-		var err error
-		if out, err = cmd.StdoutPipe(); err != nil {
-			return nil, err
-		}
+	out := &bounded{most: maxImage*4/3 + 8}
+	if in == nil { // or else something may stay, to hand the text out
+		cmd.Stdout = out
 	}
-	err := cmd.Start()
-	var data []byte
-	if err == nil && out != nil {
-		data, err = io.ReadAll(io.LimitReader(out, maxImage*4/3+8))
-		_ = out.Close() // a program that goes on writing ends
-	}
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil {
+	if err := cmd.Run(); err != nil && len(out.data) < out.most {
 		return nil, fmt.Errorf("%s: %w", argv[0], err)
 	}
-	return data, nil
+	return out.data, nil
+}
+
+// A bounded keeps the first bytes of what a program writes. A program that goes on writing ends.
+type bounded struct {
+	data []byte
+	most int
+}
+
+// Write implements [io.Writer].
+func (b *bounded) Write(p []byte) (n int, err error) {
+	if n = min(len(p), b.most-len(b.data)); n < len(p) {
+		err = io.ErrShortWrite
+	}
+	b.data = append(b.data, p[:n]...)
+	return n, err
 }

@@ -23,7 +23,7 @@ func (c *chat) compact(ctx context.Context, words string) (string, error) {
 	case errors.Is(err, compaction.ErrNothing):
 		c.line("Nothing more can be left out.")
 	case c.stopping:
-		c.line(c.glyph("—", "--") + " interrupted.")
+		c.line(c.Glyph("—", "--") + " interrupted.")
 	case err != nil:
 		return "", err
 	default:

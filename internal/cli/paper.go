@@ -103,7 +103,7 @@ func (p *paper) entry(name, text string) {
 // headline writes the title of a question, after a sign, and behind it more that is not bold.
 func (p *paper) headline(title, more string) {
 	p.line("")
-	p.prose("", p.paint(notice, p.glyph("◆", "?"))+" "+p.paint(bold, title)+more)
+	p.prose("", p.paint(notice, p.Glyph("◆", "?"))+" "+p.paint(bold, title)+more)
 }
 
 // fresh moves to the start of a line.
@@ -112,6 +112,3 @@ func (p *paper) fresh() {
 		p.text("\n")
 	}
 }
-
-// glyph chooses between a character and its plain form.
-func (p *paper) glyph(sign, plain string) string { return p.Glyph(sign, plain) }

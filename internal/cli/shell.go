@@ -40,7 +40,7 @@ func (c *chat) shell(ctx context.Context, command string) error {
 		c.heard = strings.ToValidUTF8(heard[max(len(heard)-maxHeard, 0):], "")
 	}
 	if c.stopping {
-		c.line(c.glyph("—", "--") + " interrupted.")
+		c.line(c.Glyph("—", "--") + " interrupted.")
 		return nil
 	}
 	return err

@@ -98,32 +98,18 @@ func firstLineOf(ctx context.Context, dir string, in []byte, argv ...string) (st
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, bytes.NewReader(in), 100*time.Millisecond
 	alone(cmd)
-	var out firstLine
-	cmd.Stdout = &out
+	out := &bounded{most: 4 << 10}
+	cmd.Stdout = out
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) { // something that it has started goes on
-		err = nil
 		_ = cmd.Cancel()
+	}
+	if errors.Is(err, exec.ErrWaitDelay) || len(out.data) == out.most {
+		err = nil
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return cleanLine(strings.TrimSpace(string(out.text))), err
-}
-
-// A firstLine keeps the first line of what is written, and at most some of it.
-type firstLine struct {
-	text []byte
-	full bool
-}
-
-// Write implements [io.Writer].
-func (f *firstLine) Write(p []byte) (int, error) {
-	const most = 4 << 10
-	if !f.full {
-		line, _, ended := bytes.Cut(p, []byte("\n"))
-		f.text = append(f.text, line[:min(len(line), most-len(f.text))]...)
-		f.full = ended || len(f.text) == most
-	}
-	return len(p), nil
+	line, _, _ := strings.Cut(string(out.data), "\n")
+	return cleanLine(strings.TrimSpace(line)), err
 }

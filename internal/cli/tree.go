@@ -115,7 +115,7 @@ func (c *chat) showTree(all []*turn) error {
 			right = "[" + t.label + "]  " + right
 		}
 		if t.here {
-			right += " " + c.glyph("◀ here", "< here")
+			right += " " + c.Glyph("◀ here", "< here")
 		}
 		width := min(c.width(), 100) - 2
 		left = fit(left, max(width-columns(right)-2, 10))

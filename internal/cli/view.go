@@ -96,7 +96,7 @@ func (v *view) event(ev aycoder.Event) {
 	case *aycoder.Notice:
 		v.prose(notice, "! "+cleanLine(ev.Text))
 	case *aycoder.Compacting:
-		v.line(v.paint(faint, "compacting "+v.glyph("…", "...")))
+		v.line(v.paint(faint, "compacting "+v.Glyph("…", "...")))
 	case *aycoder.Compacted:
 		v.compacted(ev)
 	}
@@ -207,9 +207,9 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 		v.denied(ev, denied, subject)
 		return
 	}
-	mark := v.paint(green, v.glyph("●", "*"))
+	mark := v.paint(green, v.Glyph("●", "*"))
 	if ev.Output.IsError {
-		mark = v.paint(red, v.glyph("✗", "!"))
+		mark = v.paint(red, v.Glyph("✗", "!"))
 	}
 	v.line(mark + " " + v.layout(ev, subject))
 	if v.verbose || ev.Output.IsError || ev.Call.Name == "bash" {
@@ -219,7 +219,7 @@ func (v *view) finished(ev *aycoder.ToolFinished) {
 
 // changed reports that a call met changes of the user.
 func (v *view) changed(f *edit.FileResult, what string) {
-	v.prose(notice, v.glyph("▲", "!")+" "+cleanLine(f.Path+": "+what))
+	v.prose(notice, v.Glyph("▲", "!")+" "+cleanLine(f.Path+": "+what))
 }
 
 // subjectOf returns the subject of a call for people; for a search it is the pattern.
@@ -251,7 +251,7 @@ func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError,
 	if why != "" {
 		why = ": " + why
 	}
-	v.prose(red, "  "+v.glyph("✗", "!")+" "+fit(strings.TrimSpace(cleanLine(ev.Call.Name+" "+subject)), max(v.width()-12, 16))+" refused"+why)
+	v.prose(red, "  "+v.Glyph("✗", "!")+" "+fit(strings.TrimSpace(cleanLine(ev.Call.Name+" "+subject)), max(v.width()-12, 16))+" refused"+why)
 }
 
 // layout puts name and subject at the left, result and time at the right.
@@ -317,7 +317,7 @@ func (p *paper) barred(line string) {
 		rows = tty.Wrap(strings.ReplaceAll(line, "\t", "    "), max(p.width()-4, 1), "")
 	}
 	for _, row := range rows {
-		p.line("  " + p.paint(faint, p.glyph("│", "|")) + " " + row)
+		p.line("  " + p.paint(faint, p.Glyph("│", "|")) + " " + row)
 	}
 }
 
@@ -407,7 +407,7 @@ func (v *view) summary(model string, res *aycoder.Result, cost float64, full sta
 		parts = append(parts, fmt.Sprintf("context %d%%", full.Percent))
 	}
 	parts = append(parts, short(took))
-	text := func() string { return strings.Join(parts, v.glyph(" · ", " - ")) }
+	text := func() string { return strings.Join(parts, v.Glyph(" · ", " - ")) }
 	without := func(less string) {
 		if columns(text()) > v.width() {
 			parts = slices.DeleteFunc(parts, func(p string) bool { return p == less })
