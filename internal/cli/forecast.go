@@ -11,7 +11,6 @@ import (
 
 	"github.com/aycoder/aycoder/insight/forecast"
 	"github.com/aycoder/aycoder/journal"
-	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -45,11 +44,7 @@ func forecastCommand(ctx context.Context, k *call) error {
 		return err
 	}
 	defer ws.Close()
-	mask := tools.NewMasker(nil).Mask
-	f, skipped, err := forecast.Load(ctx, forecast.Sources{Store: store, Files: ws, Dir: ws.Dir(), Factor: factor, Keep: func(e *journal.Entry) bool {
-		e.Title, e.Prompt = mask(e.Title), mask(e.Prompt)
-		return k.on["all"] || e.Dir == ws.Dir()
-	}})
+	f, skipped, err := forecast.Load(ctx, forecast.Sources{Store: store, Files: ws, Dir: ws.Dir(), Factor: factor, Keep: listedOf(ws.Dir(), k.on["all"])})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/journal"
 	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -45,16 +46,22 @@ func stateDir(getenv func(string) string, system string) string {
 // StateDir is the user's directory for what the program keeps between its runs, or "" if there is none.
 func StateDir() string { return stateDir(os.Getenv, runtime.GOOS) }
 
+// state returns a name in that directory, or "" if there is none.
+func (a *app) state(elem ...string) string {
+	dir := stateDir(a.getenv, runtime.GOOS)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(append([]string{dir}, elem...)...)
+}
+
 // sessionDir is the directory of the sessions, or "" if there is no place for them.
 func (a *app) sessionDir(st *settings) string {
 	dir := ""
 	if st.loaded != nil {
 		dir = st.loaded.Config.Session.Dir
 	}
-	if state := stateDir(a.getenv, runtime.GOOS); dir == "" && state != "" {
-		dir = filepath.Join(state, "sessions")
-	}
-	return dir
+	return cmp.Or(dir, a.state("sessions"))
 }
 
 // place returns where the conversation is kept. Where nothing can be kept, the work is done all the same.
@@ -126,7 +133,7 @@ func (p *sessionPlace) choose(ctx context.Context, o *options) ([]string, error)
 		}
 		return []string{e.ID}, belongs(e, here)
 	}
-	all, err := sessionsHere(ctx, p.store)
+	all, err := sessionsHere(ctx, p.store, false)
 	var ids []string
 	for _, e := range all {
 		ids = append(ids, e.ID)
@@ -134,13 +141,25 @@ func (p *sessionPlace) choose(ctx context.Context, o *options) ([]string, error)
 	return append(ids, ""), err
 }
 
-// sessionsHere returns the sessions of this directory, the newest first.
-func sessionsHere(ctx context.Context, store journal.Store) ([]journal.Entry, error) {
+// sessionsHere returns the sessions of this directory, or of all, the newest first.
+func sessionsHere(ctx context.Context, store journal.Store, all bool) ([]journal.Entry, error) {
 	here, err := directory()
 	if err != nil {
 		return nil, err
 	}
-	return sessions.List(ctx, store, func(e *journal.Entry) bool { return e.Dir == here })
+	return sessions.List(ctx, store, listedOf(here, all))
+}
+
+// listedOf says which sessions a list has: those of a directory, or all. It masks secrets in what a list shows of them.
+func listedOf(dir string, all bool) func(*journal.Entry) bool {
+	mask := tools.NewMasker(nil).Mask
+	return func(e *journal.Entry) bool {
+		if !all && e.Dir != dir {
+			return false
+		}
+		e.Title, e.Prompt = mask(e.Title), mask(e.Prompt)
+		return true
+	}
 }
 
 // directory returns the name of this directory as sessions have it.

@@ -11,7 +11,6 @@ import (
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/journal"
-	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -120,7 +119,7 @@ func takenBack(p *workspace.InterruptedPlan) edit.Plan {
 	return plan
 }
 
-// otherSessions returns the other sessions of this directory, with masked titles, as every list has them.
+// otherSessions returns the other sessions of this directory.
 func (c *chat) otherSessions(ctx context.Context) ([]journal.Entry, error) {
 	if c.session.demo {
 		return nil, errors.New("there are no other conversations here")
@@ -129,10 +128,6 @@ func (c *chat) otherSessions(ctx context.Context) ([]journal.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := sessionsHere(ctx, store)
-	mask := tools.NewMasker(nil).Mask
-	for i := range all {
-		all[i].Title = mask(titleOf(&all[i]))
-	}
+	all, err := sessionsHere(ctx, store, false)
 	return slices.DeleteFunc(all, func(e journal.Entry) bool { return e.ID == c.session.id() }), err
 }

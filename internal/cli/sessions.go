@@ -79,16 +79,9 @@ func (c *sessionCall) done(id, what string) error {
 }
 
 func (c *sessionCall) list(ctx context.Context) error {
-	here, err := directory()
+	all, err := sessionsHere(ctx, c.store, c.on["all"])
 	if err != nil {
 		return err
-	}
-	all, err := sessions.List(ctx, c.store, func(e *journal.Entry) bool { return c.on["all"] || e.Dir == here })
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		all[i] = c.masked(all[i])
 	}
 	return printList(c.call, all, c.line, "There are no sessions of this directory; -all lists those of others.")
 }

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/insight/usage"
-	"github.com/aycoder/aycoder/journal"
-	"github.com/aycoder/aycoder/tools"
 )
 
 var usageFlags = []Flag{
@@ -116,14 +114,7 @@ func (a *app) spending(ctx context.Context, st *settings, all bool) (*usage.Work
 	if err != nil {
 		return nil, err
 	}
-	mask := tools.NewMasker(nil).Mask
-	return usage.Collect(ctx, store, func(e *journal.Entry) bool {
-		if !all && e.Dir != here {
-			return false
-		}
-		e.Title, e.Prompt = mask(e.Title), mask(e.Prompt)
-		return true
-	})
+	return usage.Collect(ctx, store, listedOf(here, all))
 }
 
 // decisions adds what the audit log has, if there is one.

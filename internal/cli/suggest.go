@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -28,21 +27,16 @@ var suggestFlags = []Flag{
 
 // dismissals returns the file with the suggestions for a directory that the user has dismissed, or "" if there is no place for it.
 func (a *app) dismissals(dir string) string {
-	state := stateDir(a.getenv, runtime.GOOS)
-	if state == "" {
-		return ""
-	}
-	return filepath.Join(state, "dismissed", nameOf(dir)+".json")
+	return a.state("dismissed", nameOf(dir)+".json")
 }
 
 // graphs returns the directory for the code graph of a directory, or "" if there is no place for it. Of those of other
 // directories, the newest stay.
 func (a *app) graphs(dir string) string {
-	state := stateDir(a.getenv, runtime.GOOS)
-	if state == "" {
+	all, own := a.state("graphs"), nameOf(dir)
+	if all == "" {
 		return ""
 	}
-	all, own := filepath.Join(state, "graphs"), nameOf(dir)
 	entries, _ := os.ReadDir(all)
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == own })
 	if len(entries) >= maxGraphs {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"path/filepath"
-	"runtime"
 	"slices"
 
 	"github.com/aycoder/aycoder"
@@ -21,11 +19,11 @@ func (k *call) webhooks(c config.Serve, dir string) (opts []harness.Option, end 
 	if len(c.Webhooks) == 0 {
 		return nil, nil, nil
 	}
-	state := stateDir(k.getenv, runtime.GOOS)
+	state := k.state("webhooks", nameOf(dir))
 	if state == "" {
 		return nil, nil, errors.New("there is no place for webhooks: HOME is not set")
 	}
-	hooks, err := webhook.Open(filepath.Join(state, "webhooks", nameOf(dir)), webhook.Options{
+	hooks, err := webhook.Open(state, webhook.Options{
 		Logger: slog.New(slog.NewTextHandler(k.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		return nil, nil, err

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -30,7 +29,7 @@ var worktreeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // enterWorktree makes the worktree of a name, or takes the one that there is, and makes it the current directory.
 func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error) {
-	state := stateDir(a.getenv, runtime.GOOS)
+	state := a.state("worktrees")
 	switch {
 	case !worktreeName.MatchString(name) || strings.Contains(name, ".."):
 		return nil, &aycoder.ConfigError{Option: "-w " + name, Err: errors.New("a name has letters, digits, and - _ . inside")}
@@ -49,7 +48,7 @@ func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &worktree{name: name, main: top, from: from, dir: filepath.Join(state, "worktrees", filepath.Base(top)+"-"+nameOf(top)[:8], name)}
+	w := &worktree{name: name, main: top, from: from, dir: filepath.Join(state, filepath.Base(top)+"-"+nameOf(top)[:8], name)}
 	for {
 		if _, err := os.Stat(w.dir); err != nil {
 			if err := w.add(ctx); err != nil {
