@@ -379,7 +379,7 @@ func oneCall(tool string, args json.RawMessage) aycoder.ModelClient {
 			if text, ok := block.(*aycoder.Text); ok && !yield(&aycoder.TextDelta{Text: text.Text}, nil) {
 				return
 			}
-			_ = yield(&aycoder.BlockDone{Part: block}, nil) && yield(&aycoder.MessageDone{Stop: stop, Provider: "none"}, nil)
+			_ = yield(&aycoder.BlockDone{Part: block}, nil) && yield(&aycoder.MessageDone{Stop: stop, Provider: part.NoModel}, nil)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -157,7 +158,34 @@ func (b *builder) counted(m aycoder.ModelClient) aycoder.ModelClient {
 	for _, name := range b.drawn() {
 		m = b.Budgets[name].Model(m)
 	}
-	return m
+	return &priced{m, b.price}
+}
+
+// priced is a client whose answers have their cost as the session records it: by a price, or else as the client says.
+type priced struct {
+	aycoder.ModelClient
+	price func(provider, model string) (aycoder.Price, bool)
+}
+
+// Unwrap returns the client that is wrapped.
+func (p *priced) Unwrap() aycoder.ModelClient { return p.ModelClient }
+
+// Stream implements [aycoder.ModelClient].
+func (p *priced) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		for ev, err := range p.ModelClient.Stream(ctx, req) {
+			if d, ok := ev.(*aycoder.MessageDone); ok && d != nil {
+				if price, known := p.price(d.Provider, d.Model); known {
+					done := *d
+					done.Cost = new(d.Usage.Cost(price))
+					ev = &done
+				}
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
 }
 
 // tellUnpriced tells the user, once, of each model that a limit of money does not stop, because nobody knows its price.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/middleware"
 	"github.com/aycoder/aycoder/providers/script"
 )
 
@@ -204,4 +208,55 @@ func TestModelOfSeveralRolesFailsOnce(t *testing.T) {
 	require.Error(t, err)
 	require.Positive(t, opened)
 	require.Equal(t, 1, strings.Count(err.Error(), "no key"), err)
+}
+
+// answering is a client of a provider, whose answers take a million tokens in and one out.
+type answering struct {
+	provider string
+	err      error
+}
+
+func (a answering) ModelName() (provider, model string) { return a.provider, "m" }
+
+func (a answering) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if a.err != nil {
+			yield(nil, a.err)
+			return
+		}
+		_ = yield(&aycoder.BlockDone{Part: &aycoder.Text{Text: "x"}}, nil) &&
+			yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn, Usage: aycoder.Usage{Input: 1e6, Output: 1e6}, Provider: a.provider, Model: "m"}, nil)
+	}
+}
+
+// The events and the result of a run have the costs that the conversation keeps, also of a client to which the model fell back.
+func TestCostsInEvents(t *testing.T) {
+	known, err := catalog.Parse(strings.NewReader(`{"providers": [
+		{"provider": "first", "date": "2026-01-01", "sources": ["s"], "models": [{"model": "m", "context": 9000, "price": {"input": 1, "output": 2}}]},
+		{"provider": "second", "date": "2026-01-01", "sources": ["s"], "models": [{"model": "m", "context": 9000, "price": {"input": 10, "output": 20}}]}]}`))
+	require.NoError(t, err)
+	down := &aycoder.OverloadedError{ModelError: &aycoder.ModelError{Status: 529}}
+	for _, tt := range []struct {
+		first answering
+		want  float64
+	}{{answering{"first", nil}, 3}, {answering{"first", down}, 30}} {
+		rt, err := harness.New(t.Context(), t.TempDir(), harness.WithCatalog(known), harness.WithStore(journal.Memory(), ""),
+			harness.WithClient(middleware.Fallback(answering{"second", nil})(tt.first)))
+		require.NoError(t, err)
+		var res aycoder.Result
+		turns := 0
+		for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "x"}, aycoder.Into(&res)) {
+			require.NoError(t, err)
+			if f, ok := ev.(*aycoder.TurnFinished); ok {
+				turns++
+				require.NotNil(t, f.Cost)
+				require.InDelta(t, tt.want, *f.Cost, 1e-9)
+			}
+		}
+		require.Equal(t, 1, turns)
+		require.InDelta(t, tt.want, res.Spent[0].Cost, 1e-9)
+		_, cost := rt.Session.View().Usage()
+		require.InDelta(t, tt.want, cost, 1e-9)
+		require.NoError(t, rt.Close())
+	}
 }

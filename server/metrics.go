@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // metrics counts what has happened in this process, by principal.
@@ -68,29 +69,23 @@ const maxToolNames = 100 // of which each has figures; calls of others count as 
 
 // fact counts what models have answered, also to runs inside of calls.
 func (m *metrics) fact(principal string, f aycoder.Fact) {
+	spent := part.Spent(f)
+	if len(spent) == 0 {
+		return
+	}
+	_, summary := f.(*aycoder.Compacted)
 	m.with(principal, func(x *figures) {
-		switch f := f.(type) {
-		case *aycoder.MessageDone:
-			x.spent(1, f.Usage, f.Cost)
-		case *aycoder.Compacted:
-			x.spent(0, f.Usage, f.Cost)
-		case *aycoder.ToolDone:
-			for _, s := range f.Spent {
-				x.spent(s.Answers, s.Usage, &s.Cost)
+		for _, s := range spent {
+			if !summary {
+				x.Messages["assistant"] += int64(s.Answers)
 			}
+			x.Tokens["input"] += s.Usage.Input
+			x.Tokens["output"] += s.Usage.Output
+			x.Tokens["cache_read"] += s.Usage.CacheRead
+			x.Tokens["cache_write"] += s.Usage.CacheWrite
+			x.Cost += s.Cost
 		}
 	})
-}
-
-func (x *figures) spent(answers int, u aycoder.Usage, cost *float64) {
-	x.Messages["assistant"] += int64(answers)
-	x.Tokens["input"] += u.Input
-	x.Tokens["output"] += u.Output
-	x.Tokens["cache_read"] += u.CacheRead
-	x.Tokens["cache_write"] += u.CacheWrite
-	if cost != nil {
-		x.Cost += *cost
-	}
 }
 
 // call counts a call of a tool.

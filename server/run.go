@@ -205,9 +205,7 @@ func (r *run) fact(_ context.Context, rec *aycoder.FactRecord) error {
 		}
 		close(r.begun)
 	}
-	if !r.call {
-		r.c.s.metrics.fact(r.c.principal, rec.Fact)
-	}
+	r.c.s.metrics.fact(r.c.principal, rec.Fact)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch rec.Fact.(type) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/mask"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -272,14 +273,9 @@ type costKey struct{ *Telemetry }
 func (t *Telemetry) costs(c *aycoder.RunConfig) error {
 	then := c.Facts
 	return aycoder.WithFacts(func(ctx context.Context, rec *aycoder.FactRecord) error {
-		switch f := rec.Fact.(type) {
-		case *aycoder.MessageDone:
-			t.costed(ctx, f.Cost)
-		case *aycoder.Compacted:
-			t.costed(ctx, f.Cost)
-		case *aycoder.ToolDone:
-			for _, s := range f.Spent {
-				t.costed(ctx, &s.Cost)
+		for _, s := range part.Spent(rec.Fact) {
+			if s.Unpriced < s.Answers {
+				t.cost.Add(ctx, s.Cost)
 			}
 		}
 		if then == nil {
@@ -287,12 +283,6 @@ func (t *Telemetry) costs(c *aycoder.RunConfig) error {
 		}
 		return then(ctx, rec)
 	})(c)
-}
-
-func (t *Telemetry) costed(ctx context.Context, cost *float64) {
-	if cost != nil {
-		t.cost.Add(ctx, *cost)
-	}
 }
 
 // present leaves out texts that are empty.

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // bounds of the histogram of waiting times, in seconds.
@@ -69,24 +70,11 @@ func (f *figures) fact(tenant string, fact aycoder.Fact) {
 		s = &spent{}
 		f.tenants[tenant] = s
 	}
-	switch fact := fact.(type) {
-	case *aycoder.MessageDone:
+	if _, turn := fact.(*aycoder.MessageDone); turn {
 		s.turns++
-		s.add(fact.Usage, fact.Cost)
-	case *aycoder.Compacted:
-		s.add(fact.Usage, fact.Cost)
-	case *aycoder.ToolDone:
-		for i := range fact.Spent {
-			s.add(fact.Spent[i].Usage, &fact.Spent[i].Cost)
-		}
 	}
-}
-
-func (s *spent) add(u aycoder.Usage, cost *float64) {
-	s.input += u.Input
-	s.output += u.Output
-	if cost != nil {
-		s.cost += *cost
+	for _, x := range part.Spent(fact) {
+		s.input, s.output, s.cost = s.input+x.Usage.Input, s.output+x.Usage.Output, s.cost+x.Cost
 	}
 }
 

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/session"
 )
@@ -212,7 +213,7 @@ func (c *counting) node(n *session.Node, m *aycoder.Message) {
 		c.runs[n.Run] = c.session
 	}
 	of := itemKey{}
-	if a := n.Answer; a != nil {
+	if a := n.Answer; a != nil && a.Provider != part.NoModel {
 		of.model = modelName(a.Provider, a.Model)
 		f := Figures{Answers: 1, Usage: a.Usage, Cost: a.Cost}
 		if a.Cost == 0 {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -169,23 +170,18 @@ func (w *Watch) Event(ev aycoder.Event) {
 	}
 	switch ev := ev.(type) {
 	case *aycoder.TurnFinished:
-		w.spent(ev.Cost)
+		if ev.Cost != nil {
+			w.spent(*ev.Cost)
+		}
 	case *aycoder.Compacted:
-		w.spent(ev.Cost)
+		w.fact(ev)
 	}
 }
 
 // fact counts what a run has cost, with its calls and jobs.
 func (w *Watch) fact(f aycoder.Fact) {
-	switch f := f.(type) {
-	case *aycoder.MessageDone:
-		w.spent(f.Cost)
-	case *aycoder.Compacted:
-		w.spent(f.Cost)
-	case *aycoder.ToolDone:
-		for _, s := range f.Spent {
-			w.spent(&s.Cost)
-		}
+	for _, s := range part.Spent(f) {
+		w.spent(s.Cost)
 	}
 }
 
@@ -200,7 +196,7 @@ func (w *Watch) event(call string, ev aycoder.Event) {
 	case *aycoder.Retrying:
 		delete(w.text, call) // the answer begins anew
 	case *aycoder.TurnFinished:
-		if ev.Provider == "none" { // it is a call without a model, see [harness.Runtime.Caller]
+		if ev.Provider == part.NoModel { // it is a call without a model, see [harness.Runtime.Caller]
 			return
 		}
 		data := object{"turn": ev.Turn, "stop": ev.Stop, "usage": ev.Usage, "provider": ev.Provider, "model": ev.Model}
@@ -256,11 +252,8 @@ func (w *Watch) finished(call string, ev *aycoder.ToolFinished) {
 }
 
 // spent adds a cost, and sends the thresholds that are reached with it.
-func (w *Watch) spent(cost *float64) {
-	if cost == nil {
-		return
-	}
-	w.cost += *cost
+func (w *Watch) spent(cost float64) {
+	w.cost += cost
 	for len(w.thresholds) > 0 && w.cost >= w.thresholds[0] {
 		w.send(CostThreshold, "", object{"threshold": w.thresholds[0], "cost": w.cost}, nil)
 		w.thresholds = w.thresholds[1:]
