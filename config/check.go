@@ -24,6 +24,7 @@ func (l *loader) check() {
 	l.entries("models", l.model)
 	l.entries("roles", l.role)
 	l.entries("servers", l.server)
+	l.entries("language_servers", l.languageServer)
 	l.names(l.tree.find("agent", "budget"), "budgets")
 	if rules := l.tree.find("approval", "rules"); rules != nil {
 		for _, item := range rules.items {
@@ -256,6 +257,24 @@ func (l *loader) known(provider, model string, p, m *node) {
 func (l *loader) server(_ string, n *node) {
 	if (n.find("command") == nil) == (n.find("url") == nil) {
 		l.add(Error, n.key, n.from, "needs either command or url", "")
+	}
+}
+
+// languageServer checks that a server is known, or has all that it needs.
+func (l *loader) languageServer(name string, n *node) {
+	if !slices.Contains(knownLanguageServers, name) {
+		for _, key := range []string{"command", "languages"} {
+			if n.find(key) == nil {
+				l.add(Error, n.key, n.from, "needs the key "+key, l.other(name, slices.Clone(knownLanguageServers)))
+			}
+		}
+	}
+	if at := n.find("languages"); at != nil {
+		for _, ext := range at.names {
+			if !strings.HasPrefix(ext, ".") {
+				l.add(Error, at.kids[ext].key, at.kids[ext].at, "is not an extension", `write it with its dot, such as ".go"`)
+			}
+		}
 	}
 }
 

@@ -42,6 +42,10 @@ type Settings struct {
 	// Other agents, to which the model may give tasks: programs that speak the Agent Client Protocol, each under the name
 	// of its tool. A file of a project sets nothing of them.
 	AgentServers map[string]AgentServer `toml:"agent_servers"`
+	// Language servers, which tell of new errors after an edit, and answer the model's questions about names. Each is a table
+	// under a name: that of a known one, such as gopls, needs nothing more. They run code of the project, so they also need a
+	// rule or a mode that allows their command. A file of a project sets nothing of them.
+	LanguageServers map[string]LanguageServer `toml:"language_servers"`
 	// How a program in a terminal looks and behaves.
 	Terminal Terminal `toml:"terminal"`
 	// Which other programs a program that serves sessions tells what agents do.
@@ -415,3 +419,18 @@ type AgentServer struct {
 	// How long a task may take.
 	Timeout time.Duration `toml:"timeout" default:"10m" min:"1s" high:"24h"`
 }
+
+// LanguageServer is a program that speaks the Language Server Protocol. A file of a project sets nothing of it.
+type LanguageServer struct {
+	// The program that is the server. Default: that of the known server of this name.
+	Command string `toml:"command"`
+	// The arguments of the program. Default: those of the known server, if command is left out.
+	Args []string `toml:"args"`
+	// Variables for the program.
+	Env map[string]string `toml:"env"`
+	// The languages by extensions of files, such as ".go" = "go". Default: those of the known server.
+	Languages map[string]string `toml:"languages"`
+}
+
+// knownLanguageServers are those of package codegraph/lsp.
+var knownLanguageServers = []string{"gopls", "pyright-langserver", "rust-analyzer", "typescript-language-server"}

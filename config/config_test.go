@@ -167,6 +167,10 @@ func TestGoodFile(t *testing.T) {
 			Command: "other-agent", Args: []string{"--acp"}, Env: map[string]string{"OTHER_KEY": ""}, Description: "Knows the database.",
 			Timeout: 30 * time.Minute,
 		}},
+		LanguageServers: map[string]config.LanguageServer{"gopls": {}, "zls": {
+			Command: "zls", Args: []string{"--config-path", "/dev/null"}, Env: map[string]string{"ZIG_LOCAL_CACHE_DIR": "/var/tmp/zig"},
+			Languages: map[string]string{".zig": "zig"},
+		}},
 	}
 	assert.Equal(t, want, l.Config.Settings)
 	assert.Equal(t, at(`max_turns = 80`, 13), l.Origin("agent.max_turns"))
@@ -252,7 +256,7 @@ func TestFaults(t *testing.T) {
 			"1:1: error: max_turns is not a key; it belongs into the table agent",
 		}},
 		{"quoted key with a line break", "\"a\\nb\" = 3\n", []string{
-			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, agent_servers, terminal, serve, profile",
+			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, agent_servers, language_servers, terminal, serve, profile",
 		}},
 		{"columns are characters", "roles = { small = \"ä/ö\", mian = \"\" }", []string{
 			"1:26: error: roles.mian is not a key; did you mean main?",
@@ -274,6 +278,11 @@ func TestFaults(t *testing.T) {
 			"1:9: error: models.a needs the key model",
 			"3:3: error: hooks[0] needs the key command",
 			"5:10: error: servers.s needs either command or url",
+		}},
+		{"language servers", "[language_servers.gopls]\n[language_servers.gpls]\n[language_servers.x]\ncommand = \"x\"\nlanguages = { go = \"go\" }\n", []string{
+			"2:19: error: language_servers.gpls needs the key command; did you mean \"gopls\"?",
+			"2:19: error: language_servers.gpls needs the key languages; did you mean \"gopls\"?",
+			"5:20: error: language_servers.x.languages.go is not an extension; write it with its dot, such as \".go\"",
 		}},
 		{"empty texts", "[models.a]\nprovider = \"openai\"\nmodel = \"\"\n[[hooks]]\nevent = \"Stop\"\ncommand = \"\"\n", []string{
 			"3:9: error: models.a.model is empty",

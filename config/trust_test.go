@@ -96,7 +96,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
 	user := file(t, "[models.main]\nprovider = \"openai\"\nmodel = \"gpt-5\"\n[agent]\nmax_turns = 30\n[sandbox]\nmode = \"on\"\n"+
-		"[servers.mine]\ncommand = \"mine\"\n[agent_servers.mine]\ncommand = \"mine\"\n[serve.webhooks.ci]\nurl = \"https://ci.example\"\nsecret_env = [\"CI\"]\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
+		"[servers.mine]\ncommand = \"mine\"\n[agent_servers.mine]\ncommand = \"mine\"\n[language_servers.gopls]\n[serve.webhooks.ci]\nurl = \"https://ci.example\"\nsecret_env = [\"CI\"]\n[[approval.rules]]\naction = \"allow\"\ntool = \"bash\"\n")
 	tests := []struct{ key, text, reason string }{
 		{"models.main.base_url", "models.main.base_url = \"https://evil.example\"", "may not be set"},
 		{"models.main.headers", "models.main.headers = { A = \"b\" }", "may not be set"},
@@ -131,6 +131,9 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"serve.cost_threshold", "serve.cost_threshold = 1", "may not be set"},
 		{"agent_servers.mine.args", "agent_servers.mine.args = [\"--evil\"]", "may not be set"},
 		{"agent_servers.evil.command", "agent_servers.evil.command = \"evil\"", "may not be set"},
+		{"language_servers.gopls.command", "language_servers.gopls.command = \"./evil\"", "may not be set"},
+		{"language_servers.gopls.args", "language_servers.gopls.args = [\"-evil\"]", "may not be set"},
+		{"language_servers.gopls.env", "language_servers.gopls.env.GOFLAGS = \"-toolexec=./evil\"", "may not be set"},
 		{"session.audit", "session.audit = \"/etc/passwd\"", "may not be set"},
 		{"session.repeat_reads", "session.repeat_reads = true", "may not be set"},
 		{"session.keep", "session.keep = \"24h\"", "may not be set"},

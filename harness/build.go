@@ -38,11 +38,11 @@ type builder struct {
 	// what ambient sources have given
 	instructions *project.Instructions
 	keeper       *project.Keeper
-	skill        aycoder.Tool           // reads skills
-	withheld     bool                   // since there are no skills
-	late         []aycoder.Tool         // that came after New
-	agentTools   []aycoder.Tool         // that agents may have
-	checks       aycoder.ToolMiddleware // nil without tools.checks
+	skill        aycoder.Tool   // reads skills
+	withheld     bool           // since there are no skills
+	late         []aycoder.Tool // that came after New
+	agentTools   []aycoder.Tool // that agents may have
+	checks       Checks
 	code         Code
 	id           string // of the session, also for hooks that run before there is one
 }
@@ -127,6 +127,11 @@ func (b *builder) check(context.Context) error {
 	}
 	if len(b.in.settings.Tools.Checks) > 0 && b.in.checks == nil {
 		errs = append(errs, wrong("tools.checks", "%w: pass WithChecks", ErrNotLinked))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.in.settings.LanguageServers)) {
+		if b.in.checks == nil {
+			errs = append(errs, wrong("language_servers."+name, "%w: pass WithChecks", ErrNotLinked))
+		}
 	}
 	if len(b.in.settings.Tools.Code) > 0 && b.in.code == nil {
 		errs = append(errs, wrong("tools.code", "%w: pass WithCode", ErrNotLinked))
@@ -328,21 +333,39 @@ func (b *builder) linked(opts []tools.Option) error {
 		}
 		b.Tools = append(b.Tools, more...)
 	}
-	if len(c.Checks) == 0 {
+	return b.checkers(opts)
+}
+
+// checkers makes the checkers and the language servers.
+func (b *builder) checkers(opts []tools.Option) error {
+	s := b.in.settings
+	if len(s.Tools.Checks)+len(s.LanguageServers) == 0 {
 		return nil
 	}
 	exec, err := tools.LocalExec(opts...) // or that of the environment
 	if err != nil {
 		return err
 	}
-	around, end, err := b.in.checks(b.Runtime, exec, c.Checks)
+	start, err := tools.LocalStart(opts...)
 	if err != nil {
-		return wrong("tools.checks", "%w", err)
+		return err
 	}
-	if end != nil {
-		b.closers = append(b.closers, end)
+	if names := slices.Sorted(maps.Keys(s.LanguageServers)); len(names) > 0 && (start == nil || b.Workspace == nil) {
+		b.Notify("checks", "no language server runs, since the workspace or its commands are on another machine: "+strings.Join(names, ", "))
+		s.LanguageServers = nil
 	}
-	b.checks = around
+	if b.checks, err = b.in.checks(b.Runtime, exec, start, s); err != nil {
+		return wrong("WithChecks", "%w", err)
+	}
+	if b.checks.Close != nil {
+		b.closers = append(b.closers, b.checks.Close)
+	}
+	for _, t := range b.checks.Tools {
+		if b.masker != nil {
+			t = b.masker.Wrap(b.Files, t)
+		}
+		b.Tools = append(b.Tools, t)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -261,11 +262,23 @@ func WithCode(open func(rt *Runtime) (Code, error)) Option {
 	return required("WithCode", open != nil, func(s *setup) { s.code = open })
 }
 
-// A Checker makes what runs the checkers of tools.checks around the calls of tools, and what to call when the runtime is closed.
-// The runtime is complete when the middleware is first called. exec runs commands as bash does, with its sandbox.
-type Checker func(rt *Runtime, exec tools.Exec, names []config.Check) (around aycoder.ToolMiddleware, end func() error, err error)
+// Checks look at what tools change. A field that is nil does nothing.
+type Checks struct {
+	// Around adds to the result of a call what checkers and language servers find.
+	Around aycoder.ToolMiddleware
+	// Tools ask language servers.
+	Tools []aycoder.Tool
+	// Close is called when the runtime is closed.
+	Close func() error
+}
 
-// WithChecks sets what makes the checkers of tools.checks, such as that of package linked. Default: none, and a configuration that
+// A Checker makes what runs checkers and language servers: tools.checks and language_servers of s. The runtime is complete when
+// Around is first called. exec runs commands as bash does, and start starts programs that stay, in the same sandbox: see
+// [tools.LocalStart]. No language servers are there if the workspace or the commands of bash are on another machine, which
+// is a notice.
+type Checker func(rt *Runtime, exec tools.Exec, start func(context.Context, *exec.Cmd) error, s config.Settings) (Checks, error)
+
+// WithChecks sets what makes checkers and language servers, such as that of package linked. Default: none, and a configuration that
 // names some is an error.
 func WithChecks(c Checker) Option {
 	return required("WithChecks", c != nil, func(s *setup) { s.checks = c })

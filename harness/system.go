@@ -322,7 +322,9 @@ func (b *builder) usual() []Stage {
 	for _, name := range b.drawn() {
 		add(true, Stage{Name: "budget " + name, Effect: "counts the time of tools", AroundTool: b.Budgets[name].Tool})
 	}
-	add(b.checks != nil, Stage{Name: "checks", Effect: "adds what checkers find in files that a call has changed", AroundTool: b.checks})
+	add(b.checks.Around != nil, Stage{
+		Name: "checks", Effect: "adds what checkers and language servers find after a call that has changed files", AroundTool: b.checks.Around,
+	})
 	add(b.keeper != nil, Stage{
 		Name: "instructions", Effect: "adds the instructions of a directory to the first file that is read there",
 		BeforeTurn: b.keeper.Context, AroundTool: b.keeper.Tool,

@@ -24,25 +24,25 @@ type confiner struct {
 func (c *confiner) starter(
 	ctx context.Context, call SandboxCall, report **SandboxReport,
 ) func(*exec.Cmd) error {
-	call.Require = call.Require || c.require
-	return func(cmd *exec.Cmd) error {
-		switch {
-		case call.ReadOnly:
-			if err := c.checkReading(ctx); err != nil {
-				return err
-			}
-		case call.Proxy != nil:
-			if err := c.checkProxy(ctx); err != nil {
-				return err
-			}
-		}
-		r, err := c.sandbox.Start(ctx, cmd, call)
-		if err != nil {
-			return noSandboxProblem(err, call.ReadOnly)
-		}
-		*report = r
-		return nil
+	return func(cmd *exec.Cmd) (err error) {
+		*report, err = c.start(ctx, cmd, call)
+		return noSandboxProblem(err, call.ReadOnly)
 	}
+}
+
+// start starts a command in the sandbox.
+func (c *confiner) start(ctx context.Context, cmd *exec.Cmd, call SandboxCall) (r *SandboxReport, err error) {
+	call.Require = call.Require || c.require
+	switch {
+	case call.ReadOnly:
+		err = c.checkReading(ctx)
+	case call.Proxy != nil:
+		err = c.checkProxy(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.sandbox.Start(ctx, cmd, call)
 }
 
 // checkReading refuses a sandbox of the host that does not confine commands to reading,
@@ -65,7 +65,7 @@ func (c *confiner) checkReading(ctx context.Context) error {
 		}
 	}
 	c.holds = err == nil
-	return noSandboxProblem(err, true)
+	return err
 }
 
 // checkProxy refuses a sandbox of the host that does not hand connections to a proxy, and
@@ -81,7 +81,7 @@ func (c *confiner) checkProxy(ctx context.Context) error {
 		err = fmt.Errorf("%w: the host's sandbox does not hand connections to a proxy", ErrSandbox)
 	}
 	c.hands = err == nil
-	return noSandboxProblem(err, false)
+	return err
 }
 
 // noSandboxProblem tells the model about a command that could not be confined.

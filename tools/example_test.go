@@ -1,11 +1,14 @@
 package tools_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -177,6 +180,27 @@ func ExampleLandlock() {
 	}
 	fmt.Println(coding[0].Spec().Name)
 	// Output: read_file
+}
+
+// A program that the host talks to, such as a language server, runs in the sandbox of the commands, if there is one.
+func ExampleLocalStart() {
+	start, err := tools.LocalStart()
+	if err != nil {
+		log.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$") // a program that says PASS
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := start(context.Background(), cmd); err != nil {
+		log.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	fmt.Print(line)
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait()
+	// Output: PASS
 }
 
 // A rename that a program computes is an edit like any other: it has a plan, and its result is a diff.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,31 @@ func LocalExec(opts ...Option) (Exec, error) {
 		return nil, err
 	}
 	return c.exec, nil
+}
+
+// LocalStart returns the function that starts a program which stays, such as a language server, in place of
+// [exec.Cmd.Start]: in the sandbox of the options, as confined as a command of bash. With [WithProxy], the program has no
+// network. Without a sandbox, it has the rights of this process. ctx is for the start alone. An [ErrSandbox] means that the program
+// could not be confined as required. The function is nil with
+// [WithExec], since the commands then run elsewhere. It is safe for concurrent use.
+func LocalStart(opts ...Option) (func(ctx context.Context, cmd *exec.Cmd) error, error) {
+	c, err := optioned(opts)
+	if err != nil || c.local == nil {
+		return nil, err
+	}
+	return c.local.start, nil
+}
+
+func (l *localExec) start(ctx context.Context, cmd *exec.Cmd) error {
+	if !l.confined {
+		return cmd.Start()
+	}
+	var call SandboxCall
+	if l.proxy != nil { // nobody could be asked about a host
+		call.Proxy = func(connections net.Listener) { connections.Close() }
+	}
+	_, err := l.confiner.start(ctx, cmd, call)
+	return err
 }
 
 // localExec runs commands on this machine.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/egress"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -292,4 +293,40 @@ func TestSandboxStarter(t *testing.T) {
 	}
 	_, err = configure(w.ws, []Option{WithSandbox(nil)})
 	require.ErrorContains(t, err, "sandbox is nil")
+}
+
+// A program that stays has the sandbox of the commands, and no network where they have a proxy.
+func TestLocalStart(t *testing.T) {
+	w := newWorld(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	proxy, err := egress.New()
+	require.NoError(t, err)
+	outside := filepath.Join(w.base, "outside")
+	tries := func(opts ...Option) (writes, connects bool) {
+		start, err := LocalStart(append(opts, WithExecMiddleware(func(e Exec) Exec { return e }))...)
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", "echo x >"+outside+"; exec 3<>/dev/tcp/"+strings.Replace(l.Addr().String(), ":", "/", 1))
+		cmd.Dir = w.ws.Dir()
+		require.NoError(t, start(t.Context(), cmd))
+		connects = cmd.Wait() == nil
+		return os.Remove(outside) == nil, connects
+	}
+	writes, connects := tries()
+	require.True(t, writes && connects)
+	for name, s := range sandboxes(t, w.ws, WithSandboxNetwork(true)) {
+		writes, connects = tries(WithSandbox(s))
+		require.True(t, !writes && connects, name)
+		writes, connects = tries(WithSandbox(s), WithProxy(proxy))
+		require.False(t, writes || connects, name)
+	}
+	local, err := LocalExec()
+	require.NoError(t, err)
+	start, err := LocalStart(WithExec(local))
+	require.NoError(t, err)
+	require.Nil(t, start)
+	start, err = LocalStart(WithSandboxRequired(true))
+	require.NoError(t, err)
+	require.ErrorIs(t, start(t.Context(), exec.CommandContext(t.Context(), "true")), ErrSandbox)
 }

@@ -64,6 +64,7 @@ type config struct {
 	todos        *TodoList    // of todo; nil for a new list
 
 	exec     Exec
+	local    *localExec      // what exec wraps; nil with [WithExec]
 	environ  func() []string // of the machine that runs commands
 	wrapExec []func(Exec) Exec
 	shell    *Shell
@@ -183,10 +184,11 @@ func optioned(opts []Option) (*config, error) {
 		return nil, errors.New("new tool: WithExec goes without WithSandbox, WithSandboxRequired and WithMemoryLimit, which are for this machine")
 	}
 	if c.exec == nil {
-		c.exec = &localExec{
+		c.local = &localExec{
 			memory: c.memory, confined: confined, proxy: c.proxy,
 			confiner: &confiner{sandbox: c.sandbox, require: c.requireSandbox},
 		}
+		c.exec = c.local
 	}
 	if c.proxy != nil && c.client != nil {
 		return nil, errors.New("new tool: WithProxy goes without WithHTTPClient, which connects by itself")

@@ -99,9 +99,10 @@ func KnownCommand(name string) (Command, bool) {
 	return Command{}, false
 }
 
-// WithPermission sets a function that is asked right before a command with RunsCode runs, with the text for the shell. If it
-// returns false, the command does not run this time, and says nothing. It may be called by several goroutines at the same
-// time. Default: all commands run, since the host has named them.
+// WithPermission sets a function that is asked right before a command with RunsCode runs or a server starts, with the text for
+// the shell. If it returns false, that does not happen this time: the command says nothing, and questions to the server are
+// errors. For a server, cmd has RunsCode and, as Script, only the name of the program. The function may be called by several
+// goroutines at the same time. Default: all commands and servers run, since the host has named them.
 func WithPermission(may func(ctx context.Context, cmd Command, script string) bool) Option {
 	return func(c *Client) error {
 		if c.may = may; may == nil {
@@ -186,13 +187,16 @@ func outside(environ []string, workspace string) []string {
 	return list
 }
 
+// quote returns a word for the shell.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
 // scriptOf returns the script for a file.
 func (cmd *Command) scriptOf(file string) string {
 	quoted := func(name string) string {
 		if strings.HasPrefix(name, "-") { // not an option
 			name = "./" + name
 		}
-		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+		return quote(name)
 	}
 	// The order is that of the script: the name of a file is never searched for what stands for another.
 	script := strings.NewReplacer("{file}", quoted(file), "{dir}", quoted(path.Dir(file))).Replace(cmd.Script)

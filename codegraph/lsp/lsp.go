@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -109,6 +110,17 @@ func WithWait(d time.Duration) Option {
 	}
 }
 
+// WithStart makes start start the servers, in place of [exec.Cmd.Start]: in a sandbox, see [tools.LocalStart]. ctx is for the
+// start alone. Default: servers have the rights of this process.
+func WithStart(start func(ctx context.Context, cmd *exec.Cmd) error) Option {
+	return func(c *Client) error {
+		if c.start = start; start == nil {
+			return &aycoder.ConfigError{Option: "WithStart", Err: errors.New("is nil")}
+		}
+		return nil
+	}
+}
+
 // WithExec makes e run the commands of [WithCommand]. Default: [tools.LocalExec].
 func WithExec(e tools.Exec) Option {
 	return func(c *Client) error {
@@ -127,6 +139,7 @@ type Client struct {
 	servers  []*server
 	commands []Command
 	exec     tools.Exec
+	start    func(context.Context, *exec.Cmd) error
 	environ  []string
 	wait     time.Duration
 	may      func(context.Context, Command, string) bool // nil: all may run
@@ -140,7 +153,8 @@ type Client struct {
 // New returns a client for the files of a workspace. Close it after use. Language servers run on this machine,
 // whatever runs the commands of the tools: a workspace on another machine can have only commands.
 func New(files tools.FS, opts ...Option) (*Client, error) {
-	c := &Client{files: files, wait: 3 * time.Second, said: map[string]map[string]bool{}, known: map[string]*report{}}
+	c := &Client{files: files, wait: 3 * time.Second, start: func(_ context.Context, cmd *exec.Cmd) error { return cmd.Start() },
+		said: map[string]map[string]bool{}, known: map[string]*report{}}
 	for _, opt := range opts {
 		if err := opt(c); err != nil {
 			return nil, err

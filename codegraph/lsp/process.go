@@ -43,6 +43,9 @@ func (s *server) name() string { return filepath.Base(s.Command[0]) }
 // session returns the process of the server, which it starts if there is none, and waits until it is ready.
 // If ctx ends before, the server goes on starting.
 func (s *server) session(ctx context.Context) (*session, error) {
+	if !s.runs() && !s.allowed(ctx) {
+		return nil, &Error{Server: s.name(), Op: "start", Err: errDenied}
+	}
 	x, err := s.begin()
 	if err != nil {
 		return nil, &Error{Server: s.name(), Op: "start", Err: err}
@@ -57,11 +60,32 @@ func (s *server) session(ctx context.Context) (*session, error) {
 	}
 }
 
+// errDenied says that [WithPermission] refuses the start of a server.
+var errDenied = errors.New("it may not run here")
+
+// allowed asks whether the process may be started.
+func (s *server) allowed(ctx context.Context) bool {
+	var words []string
+	for _, word := range s.Command {
+		words = append(words, quote(word))
+	}
+	return s.client.may == nil || s.client.may(ctx, Command{Script: s.Command[0], RunsCode: true}, strings.Join(words, " "))
+}
+
+// runs reports whether there is a process that works.
+func (s *server) runs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.works()
+}
+
+func (s *server) works() bool { return s.current != nil && s.current.conn.failure() == nil }
+
 // begin starts a process unless there is one that works.
 func (s *server) begin() (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil && s.current.conn.failure() == nil {
+	if s.works() {
 		return s.current, nil
 	}
 	s.client.mu.Lock()
@@ -193,7 +217,7 @@ func (x *session) run(ctx context.Context, in, out *os.File) {
 		Output: &x.stderr, Memory: x.Memory,
 		Start: func(cmd *exec.Cmd) error {
 			cmd.Stdin, cmd.Stdout = in, out
-			err := cmd.Start()
+			err := x.client.start(ctx, cmd)
 			in.Close()
 			out.Close()
 			return err

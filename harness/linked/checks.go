@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -20,13 +22,19 @@ import (
 	"github.com/aycoder/aycoder/tools"
 )
 
-// Checks is a [harness.Checker]: see [lsp.KnownCommand]. A checker that runs code of the workspace runs only where the approver
-// of the runtime would allow the same command of bash without a question, in this mode and with these rules. Otherwise a notice
-// says once which rule would allow it. eslint and tsc are those of node_modules/.bin, if they are there. A call that changes files
-// waits at most 10 seconds for the checkers.
-func Checks(rt *harness.Runtime, exec tools.Exec, names []config.Check) (aycoder.ToolMiddleware, func() error, error) {
-	opts := []lsp.Option{lsp.WithExec(exec), lsp.WithWait(10 * time.Second), lsp.WithPermission((&permission{rt: rt, told: map[string]bool{}}).may)}
-	for _, check := range names {
+// Checks is a [harness.Checker]: see [lsp.KnownCommand] and [lsp.Known]. A language server starts when it is first needed. It, and
+// a checker that runs code of the workspace, runs only where the approver of the runtime would allow the same command of bash
+// without a question, in this mode and with these rules. Otherwise a notice says once which rule would allow it. eslint and tsc
+// are those of node_modules/.bin, if they are there. A call that changes files waits at most 10 seconds for all of them.
+func Checks(rt *harness.Runtime, e tools.Exec, start func(context.Context, *exec.Cmd) error, s config.Settings) (checks harness.Checks, err error) {
+	opts := []lsp.Option{lsp.WithExec(e), lsp.WithWait(10 * time.Second), lsp.WithPermission((&permission{rt: rt, told: map[string]bool{}}).may)}
+	if start != nil {
+		opts = append(opts, lsp.WithStart(start))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.LanguageServers)) {
+		opts = append(opts, lsp.WithServer(languageServer(name, s.LanguageServers[name])))
+	}
+	for _, check := range s.Tools.Checks {
 		name := string(check)
 		if local := "node_modules/.bin/" + name; exists(rt.Files, local) {
 			if _, ok := lsp.KnownCommand(local); ok {
@@ -35,15 +43,33 @@ func Checks(rt *harness.Runtime, exec tools.Exec, names []config.Check) (aycoder
 		}
 		cmd, ok := lsp.KnownCommand(name)
 		if !ok {
-			return nil, nil, fmt.Errorf("there is no checker %q", name)
+			return checks, fmt.Errorf("there is no checker %q", name)
 		}
 		opts = append(opts, lsp.WithCommand(cmd))
 	}
 	c, err := lsp.New(rt.Files, opts...)
 	if err != nil {
-		return nil, nil, err
+		return checks, err
 	}
-	return c.Middleware, c.Close, nil
+	list, err := c.Tools()
+	return harness.Checks{Around: c.Middleware, Tools: list, Close: c.Close}, err
+}
+
+// languageServer returns a server of the configuration, with what is known of one of its name.
+func languageServer(name string, c config.LanguageServer) lsp.Server {
+	s, _ := lsp.Known(name)
+	if c.Command != "" {
+		s.Command = append([]string{c.Command}, c.Args...)
+	} else if c.Args != nil && len(s.Command) > 0 {
+		s.Command = append(s.Command[:1], c.Args...)
+	}
+	if len(c.Languages) > 0 {
+		s.Languages = c.Languages
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
+		s.Env = append(s.Env, key+"="+c.Env[key])
+	}
+	return s
 }
 
 func exists(files tools.FS, name string) bool {

@@ -144,7 +144,7 @@ func draftConfig(commands, ignored []string) string {
 	return out.String()
 }
 
-// draftPrograms suggests checkers, and names language servers.
+// draftPrograms suggests checkers and language servers.
 func draftPrograms(checks, servers []string) string {
 	var out strings.Builder
 	if len(checks) > 0 {
@@ -155,9 +155,11 @@ func draftPrograms(checks, servers []string) string {
 `, quotedList(checks))
 	}
 	if len(servers) > 0 {
-		fmt.Fprintf(&out, `
-# Language servers for this project: %s. No key starts them: a program that uses the library does.
-`, strings.Join(servers, ", "))
+		out.WriteString("\n# Language servers for this project, if they are installed. They are taken only from your own config.toml, too, and run\n" +
+			"# only where a rule or the mode allows their commands, since they run code of the project.\n")
+		for _, name := range servers {
+			fmt.Fprintf(&out, "# [language_servers.%s]\n", name)
+		}
 	}
 	return out.String()
 }

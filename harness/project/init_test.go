@@ -26,7 +26,7 @@ func TestInit(t *testing.T) {
 		require.Equal(t, 1, strings.Count(d.Config, `# pattern = "`+want+`"`), want)
 	}
 	require.Contains(t, d.Config, "only from your own config.toml, too: copy\n# there what you want, into the table [tools].\n"+`# checks = ["go vet", "golangci-lint"]`+"\n")
-	require.Contains(t, d.Config, "# Language servers for this project: gopls. No key starts them")
+	require.Contains(t, d.Config, "allows their commands, since they run code of the project.\n# [language_servers.gopls]\n")
 	require.NotContains(t, d.Config, "deploy")
 	require.NotContains(t, d.Config, "npm")
 	require.Equal(t, `# For coding agents
