@@ -164,7 +164,8 @@ type Tools struct {
 	// Checkers that look at the files that an edit has changed. Their new findings follow the result.
 	// Those that run code of the project, such as eslint, also need a rule that allows their command. Default: none.
 	Checks []Check `toml:"checks"`
-	// Tools for the model that know the code and only read: the graph of what uses what, and a search by words.
+	// Looks at the code: tools for the model that only read, by the graph of what uses what or by words, and parts of files that
+	// those in play use, which requests get unasked.
 	Code []Code `toml:"code"`
 	// More tools for the model, which only read: what could be done next, what a task may take, what has become of a file.
 	Insight []Insight `toml:"insight"`
@@ -179,11 +180,11 @@ func (Check) values() []string {
 	return []string{"go vet", "go fix", "staticcheck", "golangci-lint", "eslint", "ruff", "clippy", "tsc"}
 }
 
-// Code is a group of tools of the code graph: graph are outline, symbol, dependencies, dependents, why and find_file, and search
-// is semantic_search.
+// Code is a part of the code graph: graph are the tools outline, symbol, dependencies, dependents, why and find_file, search is
+// semantic_search, and context adds what the files in play use to the messages where they come into play.
 type Code string
 
-func (Code) values() []string { return []string{"graph", "search"} }
+func (Code) values() []string { return []string{"graph", "search", "context"} }
 
 // Insight is the name of a tool of the packages of insight.
 type Insight string

@@ -44,7 +44,8 @@ type builder struct {
 	agentTools   []aycoder.Tool // that agents may have
 	checks       Checks
 	code         Code
-	id           string // of the session, also for hooks that run before there is one
+	related      aycoder.ContextMiddleware // nil without the context of tools.code
+	id           string                    // of the session, also for hooks that run before there is one
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -325,6 +326,12 @@ func (b *builder) linked(opts []tools.Option) error {
 			return wrong("tools.code", "%w", err)
 		}
 		b.Tools = append(b.Tools, more...)
+	}
+	if slices.Contains(c.Code, "context") && b.code.Context != nil && !b.in.distrust {
+		var err error
+		if b.related, err = b.code.Context(b.masked); err != nil {
+			return wrong("tools.code", "%w", err)
+		}
 	}
 	if len(c.Insight) > 0 {
 		more, err := b.in.insight(b.Runtime, b.in.store, c.Insight)

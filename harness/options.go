@@ -249,6 +249,8 @@ type Code struct {
 	Map func(ctx context.Context) (string, error)
 	// Tail adds the state of the repository to requests, for the ambient Git.
 	Tail aycoder.ContextMiddleware
+	// Context makes what adds parts of files to requests, if tools.code has context. mask hides secrets.
+	Context func(mask func(text string) string) (aycoder.ContextMiddleware, error)
 	// Tools makes the tools of tools.code.
 	Tools func(names []config.Code) ([]aycoder.Tool, error)
 	// Close is called when the runtime is closed.

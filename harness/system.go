@@ -333,7 +333,8 @@ func (b *builder) usual() []Stage {
 		Name: "environment", Effect: "says what has changed in the environment since the run began", BeforeTurn: b.changed,
 	})
 	add(true, Stage{Name: "compaction", Effect: "keeps requests within the window of the model", BeforeTurn: b.Compactor.Middleware})
-	// inside of the compaction, which counts what it adds
+	// inside of the compaction, which counts what they add
+	add(b.related != nil, Stage{Name: "code", Effect: "adds parts of files that those in play use, where these come into play", BeforeTurn: b.related})
 	add(b.reload != nil && len(b.reload.texts) > 0, Stage{
 		Name: "changes", Effect: "adds what has changed in the files of the system prompt", BeforeTurn: b.reload.context,
 	})

@@ -20,7 +20,7 @@ const maxFiles = 20_000
 const MapWait = 300 * time.Millisecond
 
 // Code returns what opens the code graph of a runtime, for [harness.WithCode]: the map of [codegraph.Graph.Map], if it is
-// made within a time, such as [MapWait], git's state and the tools. The graph has at most 20,000 files. It is read in the
+// made within a time, such as [MapWait], git's state, [codegraph.Middleware] and the tools. The graph has at most 20,000 files. It is read in the
 // background when the runtime begins, and as far as something has changed before each request and each answer of a tool. If
 // the workspace is on another machine, only the tools are there.
 //
@@ -71,6 +71,9 @@ func Code(cache func(dir string) string, wait time.Duration, told func(*codegrap
 			}
 		}
 		c.Tail = g.GitTail
+		c.Context = func(mask func(string) string) (aycoder.ContextMiddleware, error) {
+			return codegraph.Middleware(g, codegraph.WithMask(mask))
+		}
 		c.Close = func() error {
 			end()
 			<-ended
@@ -85,6 +88,7 @@ func codeTools(rt *harness.Runtime, g *codegraph.Graph, names []config.Code) (li
 	for _, name := range names {
 		var more []aycoder.Tool
 		switch name {
+		case "context": // is in requests
 		case "graph":
 			more, err = codegraph.Tools(g)
 		case "search":

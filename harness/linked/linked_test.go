@@ -1,6 +1,7 @@
 package linked_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -269,8 +270,21 @@ func TestCode(t *testing.T) {
 	require.Contains(t, run(rt)[0], "dependents: no such tool")
 	require.Contains(t, text(model.Requests()[0].Tail), "topic")
 
-	rt, model = open(false, "graph")
+	added := func(model *script.Model) string {
+		data, err := json.Marshal(model.Requests()[1].Messages)
+		require.NoError(t, err)
+		require.Len(t, model.Requests(), 3)
+		return string(data)
+	}
+	require.NotContains(t, added(model), "func G()", "nothing is added unasked")
+	rt, model = open(true, "context")
+	run(rt)
+	require.Contains(t, added(model), "[The program has added parts of files")
+	require.Contains(t, added(model), "func F()", "which uses the file that the call has named")
+
+	rt, model = open(false, "graph", "context")
 	require.Contains(t, run(rt)[0], "x.go")
+	require.NotContains(t, added(model), "[The program has added")
 	req = model.Requests()[0]
 	require.NotContains(t, text(req.System), "example.org/x", "nobody trusts the texts")
 	require.NotContains(t, text(req.Tail), "topic")
