@@ -88,7 +88,7 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 	}
 	var out strings.Builder
 	shown := t.hits(&out, in.Query, found.Hits)
-	t.notes(&out, found, shown, partial, cmp.Or(err, failure))
+	t.notes(&out, in.Query, found, shown, partial, cmp.Or(err, failure))
 	return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: mask.Visible(t.mask(out.String()))}},
 		Summary: fmt.Sprintf("%d found", shown)}, nil
 }
@@ -230,9 +230,12 @@ func best(numbers []int, n int) (start int) {
 }
 
 // notes says what the result does not have.
-func (t *tool) notes(out *strings.Builder, r Result, shown int, partial bool, failure error) {
+func (t *tool) notes(out *strings.Builder, query string, r Result, shown int, partial bool, failure error) {
 	if len(r.Hits) == 0 {
 		out.WriteString("Nothing was found.\n")
+		if more := t.Suggest(query, 5); len(more) > 0 {
+			fmt.Fprintf(out, "Perhaps it is: %s\n", strings.Join(more, ", "))
+		}
 	}
 	if shown < len(r.Hits) {
 		fmt.Fprintf(out, "(%d more are not shown)\n", len(r.Hits)-shown)

@@ -70,6 +70,7 @@ func TestToolKeepsTheContract(t *testing.T) {
 		agenttest.ToolCase{Name: "words", Args: `{"query":"put goods in a cart"}`, Want: "cart/cart.go:1-6 method Cart.Add\n    1: package cart\n"},
 		agenttest.ToolCase{Name: "mistyped", Args: `{"query":"mnoey"}`, Want: "pay/pay.py:1-3 func charge"},
 		agenttest.ToolCase{Name: "filter", Args: `{"query":"money goods","path":"cart","language":"go","kind":"method"}`, Want: "cart/cart.go"},
+		agenttest.ToolCase{Name: "half-typed", Args: `{"query":"sell goo"}`, Want: "Nothing was found.\nPerhaps it is: sell good, sell goods\n"},
 		agenttest.ToolCase{Name: "other language", Args: `{"query":"goods","language":"python"}`, Want: "Nothing was found."},
 		agenttest.ToolCase{Name: "empty", Args: `{"query":" "}`, Want: "the query is empty", Fails: true},
 	)

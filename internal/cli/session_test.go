@@ -291,7 +291,8 @@ func TestSessionCommands(t *testing.T) {
 	require.Contains(t, k.command(exitOK, "sessions").out, "largest animal?")
 	require.Contains(t, k.command(exitOK, "sessions", "show", id[:6]).out, "Blue whales.")
 	require.Contains(t, k.command(exitOK, "sessions", "search", "whales").out, id)
-	require.Contains(t, k.command(exitOK, "sessions", "search", "octopus").out, "Nothing was found")
+	require.Equal(t, "Nothing was found.\n", k.command(exitOK, "sessions", "search", "octopus").out)
+	require.Equal(t, "Nothing was found.\nPerhaps it is: the largest\n", k.command(exitOK, "sessions", "search", "the larg").out)
 	k.command(exitOK, "sessions", "rename", id, "About", "whales")
 	require.Contains(t, k.command(exitOK, "sessions").out, "About whales")
 	html := k.command(exitOK, "sessions", "export", id, "html").out

@@ -113,7 +113,13 @@ func (c *sessionCall) search(ctx context.Context, words string) error {
 	for _, h := range found {
 		hits = append(hits, hit{c.masked(h.Entry), c.mask(h.Excerpt)})
 	}
-	return printList(c.call, hits, func(h *hit) string { return c.line(&h.Entry) + "\n    " + cleanLine(h.Excerpt) }, "Nothing was found.")
+	none := "Nothing was found."
+	if len(hits) == 0 {
+		if more, err := sessions.Suggest(ctx, c.store, words, 5); err == nil && len(more) > 0 {
+			none += "\nPerhaps it is: " + cleanLine(c.mask(strings.Join(more, ", ")))
+		}
+	}
+	return printList(c.call, hits, func(h *hit) string { return c.line(&h.Entry) + "\n    " + cleanLine(h.Excerpt) }, none)
 }
 
 // show prints a conversation as people read it, or with -json what the list has of it.
