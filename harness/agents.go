@@ -123,7 +123,7 @@ func (b *builder) following(opts []aycoder.Option, l *toolLimits) []aycoder.Opti
 func (b *builder) forAgents(l *toolLimits) []aycoder.Tool {
 	var out []aycoder.Tool
 	for _, t := range slices.Concat(b.agentTools, b.late) {
-		if name := t.Spec().Name; name != agentTool && !named(b.OtherAgents, name) && (l == nil || l.has(name)) {
+		if name := t.Spec().Name; name != agentTool && !named(b.OtherAgents, name) && !b.isOff(t) && (l == nil || l.has(name)) {
 			out = append(out, t)
 		}
 	}

@@ -48,3 +48,9 @@ func (b *builder) agentServers() error {
 func named(list []aycoder.Tool, name string) bool {
 	return slices.ContainsFunc(list, func(t aycoder.Tool) bool { return t.Spec().Name == name })
 }
+
+// isOff reports whether the configuration has switched a tool off.
+func (r *Runtime) isOff(t aycoder.Tool) bool {
+	off := r.off.Load()
+	return off != nil && slices.Contains(*off, t.Spec().Name)
+}

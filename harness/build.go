@@ -404,13 +404,14 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 
 // filter leaves out the tools that the configuration and the host do not want.
 func (b *builder) filter() {
-	for _, name := range b.in.settings.Tools.Disabled {
-		n := len(b.Tools)
-		b.Tools = slices.DeleteFunc(b.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name })
-		if len(b.Tools) == n {
+	off := b.in.settings.Tools.Disabled
+	for _, name := range off {
+		if !named(b.Tools, name) {
 			b.Notify("config", fmt.Sprintf("tools.disabled: there is no tool %q", name))
 		}
 	}
+	b.off.Store(&off)
+	b.Tools = slices.DeleteFunc(b.Tools, b.isOff)
 	if b.in.pick != nil {
 		b.Tools = b.in.pick(b.Tools)
 	}

@@ -119,9 +119,10 @@ type Runtime struct {
 	runs    atomic.Int32 // at work, without those inside of calls
 	stages  []Stage
 	around  []func(aycoder.Agent) aycoder.Agent
-	plain   []aycoder.Option // of loops that run only tools
-	named   sync.Map         // the models that files of agents and commands name, by these names
-	masker  *tools.Masker    // nil if secrets are not masked
+	plain   []aycoder.Option         // of loops that run only tools
+	named   sync.Map                 // the models that files of agents and commands name, by these names
+	off     atomic.Pointer[[]string] // names of tools that the model does not get; nil for none
+	masker  *tools.Masker            // nil if secrets are not masked
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins

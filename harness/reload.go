@@ -19,8 +19,9 @@ import (
 // WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, those of the budgets that
-// there are, and the models of the roles that had one can change; other keys take effect when the runtime is made
-// again, and a notice names them. If a model cannot be opened, the one before stays, and a notice says why.
+// there are, the models of the roles that had one, agent.system, agent.rules, agent.thinking and tools.disabled can
+// change; other keys, and tools that were switched off from the start, take effect when the runtime is made again, and a
+// notice names them. If a model cannot be opened, the one before stays, and a notice says why.
 //
 // Instructions, commands, agents and skills are read again there, too, unless the workspace is on another machine: see
 // [Runtime.Library]. The system prompt stays as it was sent, and the tail of each request says what has changed in it,
@@ -28,7 +29,7 @@ import (
 // runs work at the same time, a change waits until one of them works alone, so that it is never inside of a turn.
 //
 // A change never touches the rules, the mode, the limits and the models that other options of the host have set. With
-// [WithLoopOptions], a change can only lower limits. If a file of the project changes that the user trusted, what it
+// [WithLoopOptions], a change can only lower limits, and agent.thinking stays. If a file of the project changes that the user trusted, what it
 // restricted stays until the user decides, and so do the models; its hooks before tools refuse their calls. An
 // [aycoder.WithSetup] among the options of the loop replaces this one, and nothing changes then. Several runtimes may
 // share r. Default: the configuration does not change.
@@ -90,6 +91,7 @@ type reload struct {
 	made    *aycoder.Limits
 	limits  aycoder.Limits
 	lapsed  bool // the user has not decided yet about what a changed file of the project restricted
+	think   *int // nil if it is as New has made it
 
 	texts    []*updated
 	read     *project.Instructions // the last ones, or nil
@@ -108,6 +110,9 @@ func (b *builder) reloads(ctx context.Context) error {
 	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings)}
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
+	base, rules := prompts(b.in.settings.Agent)
+	x.follow("base", base, changedConfig("the beginning"))
+	x.follow("rules", rules, changedConfig("the rules of work"))
 	if b.instructions != nil {
 		x.read = b.instructions
 		x.follow("instructions", b.instructions.Prompt(), project.ChangedInstructions)
@@ -203,10 +208,29 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 	}
 	if !x.lapsed { // a file of the project may have limited the use of models
 		x.exchange(ctx, c)
+		base, rules := prompts(c.Agent)
+		x.update("base", base)
+		x.update("rules", rules)
+		x.think = new(c.Agent.Thinking)
 	}
+	x.switchTools(ctx, next)
 	x.tell(next)
 	x.now = next
 	return nil
+}
+
+// switchTools has the model get what tools.disabled says.
+func (x *reload) switchTools(ctx context.Context, next *config.Loaded) {
+	off := slices.Clone(next.Config.Tools.Disabled)
+	for _, s := range next.Lapsed() {
+		off = append(off, s.Tools.Disabled...)
+	}
+	if slices.Equal(off, *x.b.off.Load()) {
+		return
+	}
+	x.b.off.Store(&off)
+	x.b.served.recheck(x.b.isOff)
+	x.exchangeAgents(ctx)
 }
 
 // mode returns the new mode, or "" if it stays: it has not changed, or the host or the user has chosen another one.
@@ -240,8 +264,9 @@ func (x *reload) tell(next *config.Loaded) {
 
 // later says when the value of a key takes effect that has not.
 func (x *reload) later(key string) string {
-	switch models := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles."); {
-	case models && x.lapsed:
+	models := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.")
+	switch {
+	case (models || key == "agent.thinking" || x.follows(key)) && x.lapsed:
 		return " (takes effect when you have decided about the file of the project)"
 	case models && len(x.failed) > 0:
 		return " (could not be opened)"
@@ -265,6 +290,12 @@ func (x *reload) live(key string, c config.Settings) bool {
 		return x.b.Policy != nil
 	case "hooks", "agent.max_cost":
 		return true
+	case "agent.system", "agent.rules":
+		return !x.lapsed && x.follows(key)
+	case "agent.thinking":
+		return !x.lapsed && len(x.b.in.loop) == 0
+	case "tools.disabled": // those that New has left out are not there
+		return !slices.ContainsFunc(x.b.in.settings.Tools.Disabled, func(name string) bool { return !slices.Contains(*x.b.off.Load(), name) })
 	}
 	want, got := fields(limitsOf(c)), fields(x.merged(aycoder.Limits{}))
 	i := slices.Index(limitKeys, key)

@@ -2,10 +2,12 @@ package harness_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -249,7 +251,7 @@ func turns(t *testing.T, rt *harness.Runtime) int {
 
 // A file of the project that changes is not trusted any more: what it restricted stays until the user decides.
 func TestReloadOfAChangedProject(t *testing.T) {
-	dir := project(t, map[string]string{config.ProjectFile: "agent.max_turns = 20\n[[approval.rules]]\naction = \"deny\"\ntool = \"bash\"\npattern = \"make x\"\n"})
+	dir := project(t, map[string]string{config.ProjectFile: "agent.max_turns = 20\nagent.system = \"FIRST\"\ntools.disabled = [\"fetch\"]\n[[approval.rules]]\naction = \"deny\"\ntool = \"bash\"\npattern = \"make x\"\n"})
 	trust := config.NewTrust(filepath.Join(t.TempDir(), "trust.json"))
 	src, err := config.NewReloader(config.WithProject(dir), config.WithTrust(trust))
 	require.NoError(t, err)
@@ -260,9 +262,10 @@ func TestReloadOfAChangedProject(t *testing.T) {
 		require.NoError(t, src.Reload().Err)
 	}
 	decide(true)
-	rt := open(t, dir, harness.WithClient(script.New(script.Say("1"), script.Say("2"), script.Say("3"))), harness.WithReloader(src))
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"))
+	rt := open(t, dir, harness.WithClient(model), harness.WithReloader(src))
 	require.Len(t, rt.Policy.Rules(policy.Project), 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, config.ProjectFile), []byte("agent.max_turns = 40\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, config.ProjectFile), []byte("agent.max_turns = 40\nagent.system = \"SECOND\"\n"), 0o644))
 	require.NoError(t, rt.Reload(t.Context()))
 	require.Len(t, rt.Policy.Rules(policy.Project), 1)
 	require.Equal(t, 20, turns(t, rt))
@@ -271,6 +274,82 @@ func TestReloadOfAChangedProject(t *testing.T) {
 	require.NoError(t, rt.Reload(t.Context()))
 	require.Empty(t, rt.Policy.Rules(policy.Project))
 	require.Equal(t, 40, turns(t, rt))
+	reqs := model.Requests()
+	require.Contains(t, system(reqs[0]), "FIRST")
+	require.Empty(t, tail(reqs[0]))
+	require.False(t, offers(reqs[0], "fetch"))
+	require.Contains(t, tail(reqs[1]), "SECOND")
+}
+
+// The model is told at once of what changes in the prompt, and the prompt stays as it was sent.
+func TestReloadOfThePrompt(t *testing.T) {
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"), script.Say("4"))
+	rt, save := reloadingModels(t, "", harness.WithClient(model))
+	run(t, rt, "one")
+	require.NoError(t, save("agent.system = \"Speak like a pirate.\"\nagent.rules = true\nagent.thinking = 2000\n"))
+	notices := run(t, rt, "two")
+	require.Len(t, notices, 1)
+	require.Contains(t, notices[0], "agent.rules: false → true")
+	require.Contains(t, notices[0], "agent.system: ")
+	require.NotContains(t, notices[0], "takes effect")
+	require.NoError(t, save("agent.rules = true\n"))
+	run(t, rt, "three")
+	require.NoError(t, save(""))
+	run(t, rt, "four")
+	reqs := model.Requests()
+	for _, req := range reqs {
+		require.Equal(t, system(reqs[0]), system(req), "the prompt stays as it was sent")
+	}
+	require.Equal(t, []int{0, 2000, 0, 0}, []int{reqs[0].Thinking, reqs[1].Thinking, reqs[2].Thinking, reqs[3].Thinking})
+	require.Empty(t, tail(reqs[0]))
+	require.Contains(t, tail(reqs[1]), "Speak like a pirate.")
+	require.Contains(t, tail(reqs[1]), "correct: after 2 failures")
+	require.NotContains(t, tail(reqs[2]), "pirate")
+	require.Contains(t, tail(reqs[2]), "correct: after 2 failures")
+	require.Empty(t, tail(reqs[3]))
+
+	rt, save = reloading(t, "", harness.WithSection("base", "HOST"))
+	require.NoError(t, save("agent.system = \"Speak like a pirate.\"\n"))
+	require.Contains(t, run(t, rt, "one")[0], "takes effect when started again")
+}
+
+// A tool that is switched off is gone from the next turn on, also for agents, and comes back.
+func TestReloadOfDisabledTools(t *testing.T) {
+	served, err := aycoder.NewTool("mcp__s__a", "", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("done"), nil
+	})
+	require.NoError(t, err)
+	src := &source{closer: func() error { return nil }, tools: []aycoder.Tool{served}}
+	connect := func(context.Context, string, config.Server) (harness.ToolSource, error) { return src, nil }
+	var steps []script.Step
+	for range 3 {
+		steps = append(steps, script.Call("subagent", map[string]string{"task": "look"}), script.Say("inner"), script.Say("done"))
+	}
+	model := script.New(append(steps, script.Say("done"))...)
+	const server = "approval.mode = \"full-auto\"\nservers.s.command = \"s\"\ntools.disabled = [\"fetch\"%s]\n"
+	rt, save := reloadingModels(t, fmt.Sprintf(server, ""), harness.WithClient(model), harness.WithServers(connect))
+	notices := slices.Clone(run(t, rt, "one"))
+	src.err = errors.New("no answer") // which does not keep its tool
+	require.NoError(t, save(fmt.Sprintf(server, ", \"bash\", \"mcp__s__a\"")))
+	notices = append(notices, run(t, rt, "two")...)
+	src.err = nil
+	require.NoError(t, save(fmt.Sprintf(server, "")))
+	notices = append(notices, run(t, rt, "three")...)
+	for i, req := range model.Requests() {
+		there := i/3 != 1 // the second of three is that of the agent
+		for name, want := range map[string]bool{"fetch": false, "bash": there, "mcp__s__a": there, "read_file": true} {
+			require.Equal(t, want, offers(req, name), "%s in request %d", name, i)
+		}
+	}
+	require.Len(t, model.Requests(), 9)
+	require.NotContains(t, strings.Join(notices, "\n"), "takes effect")
+	require.NoError(t, save("approval.mode = \"full-auto\"\nservers.s.command = \"s\"\n"))
+	require.Contains(t, strings.Join(run(t, rt, "four"), "\n"), "takes effect when started again", "New has left fetch out")
+}
+
+// offers reports whether a request has a tool.
+func offers(req *aycoder.Request, name string) bool {
+	return slices.ContainsFunc(req.Tools, func(s *aycoder.ToolSpec) bool { return s.Name == name })
 }
 
 // A new command works at once, and the system prompt stays as it was sent.

@@ -219,6 +219,15 @@ func (x *sourceList) keep(all []aycoder.Tool) {
 	}
 }
 
+// recheck leaves out what is off now, and has the sources asked again for what is not off any more.
+func (x *sourceList) recheck(off func(aycoder.Tool) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, s := range x.list {
+		s.last, s.offered = nil, slices.DeleteFunc(slices.Clone(s.offered), off)
+	}
+}
+
 // turn returns what [aycoder.WithSetup] needs to follow the sources, or nil if there are none. Of their tools, may
 // chooses.
 func (b *builder) turn(may func(name string) bool) func(context.Context, aycoder.Setup) (aycoder.Setup, error) {
@@ -268,7 +277,7 @@ func (b *builder) heard(s *served) {
 
 // withoutDisabled leaves out what the configuration and the host do not want, as in New.
 func (b *builder) withoutDisabled(list []aycoder.Tool) []aycoder.Tool {
-	list = slices.DeleteFunc(list, func(t aycoder.Tool) bool { return slices.Contains(b.in.settings.Tools.Disabled, t.Spec().Name) })
+	list = slices.DeleteFunc(list, b.isOff)
 	if b.in.pick == nil {
 		return list
 	}

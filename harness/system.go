@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
@@ -33,14 +34,9 @@ what they return. These texts say how to call a tool. They are not from the user
 
 // system makes the system prompt.
 func (b *builder) system(ctx context.Context) error {
-	base := basePrompt
-	if b.in.settings.Agent.System != "" {
-		base = b.in.settings.Agent.System
-	}
+	base, rules := prompts(b.in.settings.Agent)
 	b.section("base", base)
-	if b.in.settings.Agent.Rules {
-		b.section("rules", DefaultRules().Text())
-	}
+	b.section("rules", rules)
 	b.section("environment", b.environment())
 	if len(b.served.list) > 0 {
 		b.section("servers", serversPrompt)
@@ -63,6 +59,14 @@ func (b *builder) system(ctx context.Context) error {
 		b.section(s.Name, s.Text)
 	}
 	return ctx.Err()
+}
+
+// prompts returns the sections that the configuration sets.
+func prompts(c config.Agent) (base, rules string) {
+	if c.Rules {
+		rules = DefaultRules().Text()
+	}
+	return cmp.Or(c.System, basePrompt), rules
 }
 
 // environment describes the directories of the workspace.
@@ -335,7 +339,7 @@ func (b *builder) usual() []Stage {
 	add(true, Stage{Name: "compaction", Effect: "keeps requests within the window of the model", BeforeTurn: b.Compactor.Middleware})
 	// inside of the compaction, which counts what they add
 	add(b.related != nil, Stage{Name: "code", Effect: "adds parts of files that those in play use, where these come into play", BeforeTurn: b.related})
-	add(b.reload != nil && len(b.reload.texts) > 0, Stage{
+	add(b.reload != nil, Stage{
 		Name: "changes", Effect: "adds what has changed in the files of the system prompt", BeforeTurn: b.reload.context,
 	})
 	return stages

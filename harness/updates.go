@@ -21,6 +21,21 @@ type updated struct {
 	compare          func(sent, now string) string
 }
 
+// changedConfig compares two texts that the configuration sets.
+func changedConfig(what string) func(sent, now string) string {
+	return func(sent, now string) string {
+		switch now {
+		case sent:
+			return ""
+		case "":
+			return "[The configuration has changed since the conversation began: " + what + " of the system prompt do not hold any more. " +
+				"This is not a message of the user.]\n"
+		}
+		return "[The configuration has changed since the conversation began. This text replaces " + what + " of the system prompt. " +
+			"This is not a message of the user.]\n" + now + "\n"
+	}
+}
+
 // follow begins to follow the files of a section, unless the host has put another text in its place.
 func (x *reload) follow(section, plain string, compare func(sent, now string) string) {
 	text := x.b.masked(plain)
@@ -28,6 +43,12 @@ func (x *reload) follow(section, plain string, compare func(sent, now string) st
 	if i < 0 && text == "" || i >= 0 && x.b.Sections[i].Text == text {
 		x.texts = append(x.texts, &updated{section: section, plain: plain, first: text, sent: text, now: text, compare: compare})
 	}
+}
+
+// follows reports whether the prompt follows a key of the configuration.
+func (x *reload) follows(key string) bool {
+	section, ok := map[string]string{"agent.system": "base", "agent.rules": "rules"}[key]
+	return ok && slices.ContainsFunc(x.texts, func(u *updated) bool { return u.section == section })
 }
 
 // update takes the text that a section would have now. It reports whether the text is another one than before.
@@ -99,14 +120,19 @@ func (x *reload) exchangeAgents(ctx context.Context) {
 
 // tools returns the tools of a turn.
 func (x *reload) tools(list []aycoder.Tool) []aycoder.Tool {
+	list = slices.DeleteFunc(list, x.b.isOff)
+	has := map[string]bool{}
+	for _, t := range list {
+		has[t.Spec().Name] = true
+	}
+	for _, t := range slices.Concat(x.b.Tools, x.b.late) { // the sources add theirs
+		if _, ok := t.(interface{ served() }); !ok && !has[t.Spec().Name] && !x.b.isOff(t) {
+			list = append(list, t)
+		}
+	}
 	for i, t := range list {
 		if _, ok := t.(*agents); ok && x.agents != nil {
 			list[i] = x.agents
-		}
-	}
-	for _, t := range x.b.late {
-		if !slices.Contains(list, t) {
-			list = append(list, t)
 		}
 	}
 	return list
@@ -131,6 +157,9 @@ func (x *reload) into(in aycoder.ContextInput, req *aycoder.Request) *aycoder.Re
 	}
 	x.run, x.messages = in.Run, len(in.Messages)
 	out := *req
+	if x.think != nil && len(x.b.in.loop) == 0 {
+		out.Thinking = *x.think
+	}
 	for _, u := range x.texts {
 		out.System = u.replace(out.System)
 		if u.change != "" {
