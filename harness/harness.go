@@ -13,9 +13,9 @@
 // # Nothing unasked
 //
 // Without options, a runtime reads and writes nothing outside of its directory: no home directory, no
-// configuration, no variables but those that programs need to run (see [tools.WithEnv]), and those whose names
-// suggest a secret, in order to mask their values (tools.mask). Inside the directory,
-// it reads what the model asks for. Each thing that it takes from its surroundings has a name, and a host
+// configuration, no variables but those that programs need to run (see [tools.WithEnv]), those whose names
+// suggest a secret, in order to mask their values (tools.mask), and HOME, in order to know what ~ means in a
+// command. Inside the directory, it reads what the model asks for. Each thing that it takes from its surroundings has a name, and a host
 // switches it on with [WithAmbient]. Two runtimes in one process share nothing.
 //
 // # Links
