@@ -2,6 +2,8 @@ package harness_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -52,4 +54,43 @@ func TestPreCompactHook(t *testing.T) {
 	short, _, err := rt.Compact(t.Context(), talk, "")
 	require.NoError(t, err)
 	require.Greater(t, len(short), len(talk), "there is a note")
+}
+
+// After a compaction, in a run or between two, the hooks of SessionStart run with the source compact, and the model reads what
+// they say until the next one, as the form of the hooks has it.
+func TestSessionStartAfterCompaction(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"), script.Say("4"))
+	dir := project(t, nil)
+	rt := open(t, dir, harness.WithClient(model), harness.WithSettings(settings(t, func(c *config.Settings) {
+		c.Hooks = []config.Hook{{Event: "SessionStart", Matcher: "compact", Command: "cat >>in; n=$(wc -l <in); echo >>in; echo REMEMBER $n"}}
+	})))
+	talk := []*aycoder.Message{aycoder.User("hello"), aycoder.Assistant("hello")}
+	for range 30 {
+		talk = append(talk, aycoder.User(strings.Repeat("words ", 100)), aycoder.Assistant(strings.Repeat("words ", 100)))
+	}
+	said := func(parts ...aycoder.Part) string {
+		var res aycoder.Result
+		for _, err := range rt.Run(t.Context(), aycoder.Input{Messages: talk, Prompt: "go on", Parts: parts}, aycoder.Into(&res)) {
+			require.NoError(t, err)
+		}
+		talk = res.Messages
+		reqs := model.Requests()
+		return tail(reqs[len(reqs)-1])
+	}
+	require.NotContains(t, said(), "REMEMBER")
+	require.Contains(t, said(compaction.Command("")), "<hook_context>\nREMEMBER 0\n</hook_context>")
+	require.Contains(t, said(), "REMEMBER 0")
+	for range 30 {
+		talk = append(talk, aycoder.User(strings.Repeat("words ", 100)), aycoder.Assistant(strings.Repeat("words ", 100)))
+	}
+	var err error
+	talk, _, err = rt.Compact(t.Context(), talk, "")
+	require.NoError(t, err)
+	require.Contains(t, said(), "REMEMBER 1")
+	in, err := os.ReadFile(filepath.Join(dir, "in"))
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(in), `"source":"compact"`))
 }

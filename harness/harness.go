@@ -158,7 +158,8 @@ func (r *Runtime) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.Run
 }
 
 // Compact makes a conversation smaller between two runs, as [compaction.Compactor.Compact] does, unless a hook of
-// PreCompact refuses that: the error is then a [*hooks.StoppedError]. If there is a Session, it is for its method Compact.
+// PreCompact refuses that: the error is then a [*hooks.StoppedError]. Those of SessionStart run after it. If there is a
+// Session, it is for its method Compact.
 func (r *Runtime) Compact(ctx context.Context, messages []*aycoder.Message, keep string) (
 	[]*aycoder.Message, *aycoder.Compacted, error,
 ) {
@@ -167,7 +168,11 @@ func (r *Runtime) Compact(ctx context.Context, messages []*aycoder.Message, keep
 			return messages, &aycoder.Compacted{}, err
 		}
 	}
-	return r.Compactor.Compact(ctx, messages, keep)
+	left, done, err := r.Compactor.Compact(ctx, messages, keep)
+	if err == nil && r.Hooks != nil {
+		r.Hooks.SessionStart(ctx, "compact")
+	}
+	return left, done, err
 }
 
 // Notify tells the user something: the run that works, or else the next one, yields it as an [aycoder.Notice].

@@ -132,7 +132,7 @@ func (s *stops) extend(c *aycoder.RunConfig) error {
 	return nil
 }
 
-// build builds a request, unless a hook has stopped the run. Before a compaction it runs the hooks.
+// build builds a request, unless a hook has stopped the run. It runs the hooks before a compaction and after it.
 func (r *Runner) build(
 	ctx context.Context, b aycoder.ContextBuilder, in aycoder.ContextInput,
 ) (*aycoder.Request, error) {
@@ -157,7 +157,27 @@ func (r *Runner) build(
 			return begin(c)
 		}
 	}
-	return b.Build(ctx, in)
+	compacted := false
+	if record := in.Compact; record != nil {
+		in.Compact = func(ctx context.Context, c *aycoder.Compacted) error {
+			err := record(ctx, c)
+			compacted = compacted || err == nil && c.Note != nil
+			return err
+		}
+	}
+	req, err := b.Build(ctx, in)
+	if err != nil || req == nil {
+		return req, err
+	}
+	if compacted {
+		r.SessionStart(ctx, "compact")
+	}
+	if text := r.said.Load(); text != nil && *text != "" {
+		other := *req
+		other.Tail = append([]*aycoder.Text{{Text: "<hook_context>\n" + *text + "\n</hook_context>\n"}}, req.Tail...)
+		return &other, nil
+	}
+	return req, nil
 }
 
 // PreCompact runs the hooks of this event before a compaction between two runs, for which the user has asked with words

@@ -15,7 +15,7 @@
 //		aycoder.WithApprover(r.Approver(policy)), // PreToolUse, PermissionRequest, PermissionDenied
 //		aycoder.WithToolMiddleware(r.Tool),       // PostToolUse, PostToolUseFailure, SubagentStart, SubagentStop
 //	)
-//	agent := r.Agent(loop) // UserPromptSubmit, Stop, PreCompact, Notification
+//	agent := r.Agent(loop) // UserPromptSubmit, Stop, PreCompact, Notification, SessionStart after a compaction
 //
 // The host calls [Runner.SessionStart] and [Runner.SessionEnd], and [Runner.Notify] for "idle_prompt".
 // Subagents need none of this: the hooks of the outer agent see their calls, with agent_id and agent_type.

@@ -58,6 +58,7 @@ type Report struct {
 type Runner struct {
 	conf  Config
 	hooks atomic.Pointer[[]*hook]
+	said  atomic.Pointer[string] // by those of SessionStart after the last compaction
 
 	mu    sync.Mutex // guards the calls that were judged, the oldest first
 	known map[string]*judgment
@@ -240,11 +241,16 @@ func (r *Runner) tell(
 	return notes, refused
 }
 
-// SessionStart runs the hooks of this event, and returns what they tell the model. source is "startup",
-// "resume", "clear" or "compact".
+// SessionStart runs the hooks of this event, and returns what they tell the model. source is "startup", "resume", "clear" or
+// "compact". The last is for a compaction between two runs: those of [Runner.Agent] run it after theirs. What hooks tell then
+// is in the tail of their requests until SessionStart is called again.
 func (r *Runner) SessionStart(ctx context.Context, source string) (context string) {
 	notes, _ := r.tell(ctx, SessionStart, aycoder.Place{}, map[string]any{"source": source}, source)
-	return strings.Join(notes, "\n")
+	text := strings.Join(notes, "\n")
+	if r.said.Store(nil); source == "compact" {
+		r.said.Store(&text)
+	}
+	return text
 }
 
 // SessionEnd runs the hooks of this event. reason is "clear", "logout", "prompt_input_exit" or "other".
