@@ -242,8 +242,8 @@ func (r *Runner) tell(
 }
 
 // SessionStart runs the hooks of this event, and returns what they tell the model. source is "startup", "resume", "clear" or
-// "compact". The last is for a compaction between two runs: those of [Runner.Agent] run it after theirs. What hooks tell then
-// is in the tail of their requests until SessionStart is called again.
+// "compact". The last is for a compaction between two runs: those of [Runner.Agent] run it after theirs. The texts of hooks
+// after a compaction are in the tail of their requests until SessionStart is called again.
 func (r *Runner) SessionStart(ctx context.Context, source string) (context string) {
 	notes, _ := r.tell(ctx, SessionStart, aycoder.Place{}, map[string]any{"source": source}, source)
 	text := strings.Join(notes, "\n")
