@@ -333,6 +333,34 @@ func TestWallsFindBreaches(t *testing.T) {
 	}
 }
 
+// layers are the examples that make an agent without package harness, with the layer that they show instead.
+var layers = map[string]string{
+	"examples/hello": "the loop", "examples/loop": "the turns of a loop", "examples/tool": "tools and approvals",
+	"examples/todos": "a tool", "examples/web": "approvals", "examples/sandbox": "the sandbox", "examples/bot": "policy and sandbox",
+	"examples/session": "sessions and snapshots", "examples/tutorial/read": "tools", "examples/tutorial/edit": "approvals",
+	"examples/tutorial/chat": "the policy",
+}
+
+// A host that shows no layer composes its agent with package harness.
+func TestExamplesCompose(t *testing.T) {
+	found := map[string]bool{}
+	for _, s := range sources(t) {
+		if !strings.HasPrefix(s.dir, "examples/") || s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && called(call.Fun) == "aycoder.New" {
+				found[s.dir] = true
+			}
+			return true
+		})
+	}
+	for dir := range found {
+		require.NotEmpty(t, layers[dir], "%s calls aycoder.New: use harness.New, or say in the list which layer it shows", dir)
+	}
+	require.Len(t, found, len(layers))
+}
+
 // comments counts the package comments of each directory. Each package must have one.
 func comments(files []source) map[string]int {
 	n := map[string]int{}
