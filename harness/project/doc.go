@@ -117,8 +117,11 @@ const (
 type warnings []Warning
 
 func (w *warnings) add(file string, line int, format string, args ...any) {
-	if len(*w) < maxWarnings {
+	switch n := len(*w); {
+	case n < maxWarnings:
 		*w = append(*w, Warning{file, line, fmt.Sprintf(format, args...)})
+	case n == maxWarnings:
+		*w = append(*w, Warning{file, 0, "there are too many warnings; those of this file and others are left out"})
 	}
 }
 

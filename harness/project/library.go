@@ -189,11 +189,20 @@ func (l *loader) walk(ctx context.Context, dir, prefix string, visit func(ctx co
 			visit(ctx, path.Join(dir, f), prefix+name)
 		}
 	}
-	for _, d := range dirs {
-		if strings.Count(prefix, ":") < maxDepth && ctx.Err() == nil {
+	for _, d := range l.below(dir, dirs, strings.Count(prefix, ":")) {
+		if ctx.Err() == nil {
 			l.walk(ctx, path.Join(dir, d), prefix+d+":", visit)
 		}
 	}
+}
+
+// below returns the directories of a directory, unless they are too deep.
+func (l *loader) below(dir string, dirs []string, depth int) []string {
+	if depth < maxDepth || len(dirs) == 0 {
+		return dirs
+	}
+	l.warn.add(l.label(dir), 0, "the directories in it are too deep, and are left out")
+	return nil
 }
 
 // open reads and parses a file. It returns false after a warning.
@@ -285,8 +294,8 @@ func (l *loader) skills(ctx context.Context, dir string, depth int) {
 		l.skill(ctx, dir)
 		return
 	}
-	for _, d := range dirs {
-		if depth < maxDepth && ctx.Err() == nil {
+	for _, d := range l.below(dir, dirs, depth) {
+		if ctx.Err() == nil {
 			l.skills(ctx, path.Join(dir, d), depth+1)
 		}
 	}

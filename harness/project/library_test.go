@@ -93,7 +93,19 @@ func TestLoadIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, lib.Commands, 1000)
 	require.LessOrEqual(t, ws.opened, 2000)
-	require.Len(t, lib.Warnings, 1000)
+	require.Len(t, lib.Warnings, 1001)
+	require.Contains(t, lib.Warnings[1000].Message, "too many warnings")
+
+	lib = load(t, map[string]string{
+		".claude/commands/1/2/3/4/5/6/a.md": "Do it.\n", ".claude/commands/1/2/3/4/5/6/7/b.md": "Do it.\n",
+		".claude/skills/1/2/3/4/5/6/a/SKILL.md": "---\ndescription: x\n---\n", ".claude/skills/1/2/3/4/5/a/SKILL.md": "---\ndescription: x\n---\n",
+	})
+	require.Len(t, lib.Commands, 1)
+	require.Len(t, lib.Skills, 1)
+	require.Equal(t, []string{
+		".claude/commands/1/2/3/4/5/6: the directories in it are too deep, and are left out",
+		".claude/skills/1/2/3/4/5/6: the directories in it are too deep, and are left out",
+	}, texts(lib.Warnings))
 }
 
 // counting counts the files that are opened.

@@ -63,6 +63,7 @@ func public(t *testing.T, dir string) {
 	}
 	seen := map[string]bool{}
 	counts := map[string]int{}
+	var deep []string            // directories that are left out
 	for _, root := range roots { // one after the other, so that plugins may have equal names
 		lib, err := project.Load(t.Context(), project.Source{Files: ws, Roots: []string{root}})
 		require.NoError(t, err)
@@ -84,6 +85,9 @@ func public(t *testing.T, dir string) {
 		}
 		for _, w := range lib.Warnings {
 			switch {
+			case strings.Contains(w.Message, "too deep"):
+				deep = append(deep, w.File)
+				t.Log(w)
 			case strings.Contains(w.Message, "not valid YAML"):
 				counts["not valid YAML"]++
 				require.Positive(t, w.Line)
@@ -99,7 +103,8 @@ func public(t *testing.T, dir string) {
 		}
 	}
 	for _, f := range want {
-		require.True(t, seen[f], "%s is neither there nor in a warning", f)
+		below := slices.ContainsFunc(deep, func(dir string) bool { return within(f, dir) })
+		require.True(t, seen[f] || below, "%s is neither there nor in a warning", f)
 	}
 	t.Logf("%d files: %v", len(want), counts)
 }
