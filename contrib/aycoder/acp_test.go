@@ -99,9 +99,9 @@ func TestEditor(t *testing.T) {
 }
 
 // startEditor starts the program, and an editor that talks to it. The function ends both.
-func startEditor(t *testing.T, dir, home, model string) (*editor, *sdk.ClientSideConnection, func()) {
+func startEditor(t *testing.T, dir, home, model string, env ...string) (*editor, *sdk.ClientSideConnection, func()) {
 	cmd := program(t, dir, home, "acp")
-	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model)
+	cmd.Env = append(append(cmd.Env, "ANTHROPIC_API_KEY=k", "ANTHROPIC_BASE_URL="+model), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/contrib/otel"
 	"github.com/aycoder/aycoder/contrib/otel/prom"
 	"github.com/aycoder/aycoder/harness"
@@ -64,19 +63,7 @@ func metrics(p cli.Program, address, gateway string) ([]harness.Option, func() e
 		}
 		return err
 	}
-	return []harness.Option{
-		harness.WithStage(harness.Stage{Name: "metrics", Effect: "measures requests and calls", AroundModel: t.Model, AroundTool: t.Tools()}),
-		harness.WithAgentMiddleware(func(rt *harness.Runtime) (func(aycoder.Agent) aycoder.Agent, func() error) {
-			r := otel.Run{Name: "aycoder"}
-			if s := rt.Session; s != nil {
-				r.Conversation = s.ID()
-				if s.Head() == 0 { // it is new
-					t.SessionStarted(context.Background())
-				}
-			}
-			return func(next aycoder.Agent) aycoder.Agent { return t.Agent(next, r) }, nil
-		}),
-	}, end, nil
+	return measured("metrics", t), end, nil
 }
 
 // serveMetrics serves the metrics.

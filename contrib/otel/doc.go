@@ -6,7 +6,7 @@
 //	for ev, err := range t.Agent(agent, otel.Run{Name: "coder", Conversation: session}).Run(ctx, in) {
 //
 // Spans of requests and calls are inside of the span of their run, and those of a subagent inside of the span of the
-// call that runs it.
+// call that runs it. Package otlp sends them to a collector, as the variables of OpenTelemetry say.
 //
 // # Names
 //
