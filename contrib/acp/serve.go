@@ -43,8 +43,9 @@ type Config struct {
 	// Default: none, so that a session with servers is
 	// refused. A program that serves editors needs one, since the protocol requires it of every agent.
 	Servers harness.Connector
-	// Models are those that the user may choose. To change models, a runtime needs [harness.WithReloader]. Default: none.
-	Models []Model
+	// Models returns those that the user may choose in a session, by its runtime. To change models, a runtime needs
+	// [harness.WithReloader]. Default: none.
+	Models func(*harness.Runtime) []Model
 	// Name and Version are told to clients. Default: "aycoder" and "0".
 	Name, Version string
 	// Logger gets what is wrong with the messages of a client. Default: nobody.

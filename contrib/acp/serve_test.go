@@ -459,7 +459,8 @@ func TestModels(t *testing.T) {
 	}
 	reloader, err := config.NewReloader()
 	require.NoError(t, err)
-	c := Config{Models: []Model{{ID: "p/one"}, {ID: "p/two", Name: "Two"}}, Open: func(ctx context.Context, s Start) (*harness.Runtime, error) {
+	offered := func(*harness.Runtime) []Model { return []Model{{ID: "p/one"}, {ID: "p/two", Name: "Two"}} }
+	c := Config{Models: offered, Open: func(ctx context.Context, s Start) (*harness.Runtime, error) {
 		opener := func(_ context.Context, m harness.ModelSpec) (aycoder.ModelClient, error) { return models[m.Model], nil }
 		return harness.New(ctx, s.Dir, append([]harness.Option{harness.WithModel("p/one"), harness.WithOpener(opener),
 			harness.WithReloader(reloader)}, s.Options...)...)

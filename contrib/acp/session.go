@@ -243,7 +243,10 @@ func (s *conversation) model() string {
 
 // choices are the models that the user may choose, with the one that is asked.
 func (s *conversation) choices() []Model {
-	list, now := slices.Clone(s.agent.Models), s.model()
+	if s.agent.Models == nil {
+		return nil
+	}
+	list, now := slices.Clone(s.agent.Models(s.rt)), s.model()
 	if len(list) == 0 {
 		return nil
 	}

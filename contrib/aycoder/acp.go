@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"github.com/aycoder/aycoder/contrib/mcp"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli"
-	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/tools"
 )
 
@@ -40,17 +38,16 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 	if given(args, "C") {
 		return fmt.Errorf("%w: the editor says in which directory it works", cli.ErrUsage)
 	}
-	c := acp.Config{Servers: mcp.Connector(logins(mcp.WithBrowser(browse))...)}
-	models, _ := p.Models(args) // each session tells what is wrong
-	for _, m := range models {
-		c.Models = append(c.Models, acp.Model{ID: m.Text, Description: m.Note})
+	store, err := p.Store(args)
+	if err != nil {
+		return err
 	}
-	if dir := cli.StateDir(); dir != "" && !given(args, "no-session") {
-		store, err := journal.Dir(filepath.Join(dir, "sessions"))
-		if err != nil {
-			return err
+	c := acp.Config{Store: store, Servers: mcp.Connector(logins(mcp.WithBrowser(browse))...)}
+	c.Models = func(rt *harness.Runtime) (list []acp.Model) {
+		for _, m := range p.Models(rt.Config()) {
+			list = append(list, acp.Model{ID: m.Text, Description: m.Note})
 		}
-		c.Store = store
+		return list
 	}
 	var opening sync.Mutex // a runtime is made in the current directory
 	var ends []func()
@@ -63,7 +60,7 @@ func serveEditor(ctx context.Context, p cli.Program, args []string) error {
 		}
 		return rt, err
 	}
-	err := acp.ServeStdio(ctx, c)
+	err = acp.ServeStdio(ctx, c)
 	for _, end := range ends {
 		end()
 	}

@@ -71,16 +71,9 @@ func TestEditor(t *testing.T) {
 	e, c, stop := start()
 	s, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: dir, McpServers: []sdk.McpServer{server}})
 	require.NoError(t, err)
-	var models []string
-	for _, o := range s.ConfigOptions {
-		if o.Select != nil && string(o.Select.Id) == "model" {
-			for _, v := range *o.Select.Options.Ungrouped {
-				models = append(models, string(v.Value))
-			}
-		}
-	}
+	models := modelsOf(s)
 	require.Contains(t, models, "anthropic/claude-haiku-4-5", "those whose provider has a key")
-	require.NotContains(t, strings.Join(models, " "), "openai/")
+	require.NotContains(t, fmt.Sprint(models), "openai/")
 	_, err = c.SetSessionConfigOption(t.Context(), sdk.SetSessionConfigOptionRequest{ValueId: &sdk.SetSessionConfigOptionValueId{
 		SessionId: s.SessionId, ConfigId: "model", Value: "anthropic/claude-haiku-4-5"}})
 	require.NoError(t, err)
@@ -96,6 +89,22 @@ func TestEditor(t *testing.T) {
 	require.NoError(t, err)
 	stop()
 	require.Contains(t, e.said.String(), "done")
+}
+
+// modelsOf returns the models that the user may choose in a session, with their descriptions.
+func modelsOf(s sdk.NewSessionResponse) map[string]string {
+	models := map[string]string{}
+	for _, o := range s.ConfigOptions {
+		if o.Select != nil && string(o.Select.Id) == "model" {
+			for _, v := range *o.Select.Options.Ungrouped {
+				models[string(v.Value)] = ""
+				if v.Description != nil {
+					models[string(v.Value)] = *v.Description
+				}
+			}
+		}
+	}
+	return models
 }
 
 // startEditor starts the program, and an editor that talks to it. The function ends both.
@@ -118,16 +127,21 @@ func startEditor(t *testing.T, dir, home, model string, env ...string) (*editor,
 	}
 }
 
-// A session keeps the configuration of its project when the editor opens one of another project.
+// A session has the configuration of its project, and keeps it when the editor opens one of another project. What the user says
+// holds for all.
 func TestEditorWithTwoProjects(t *testing.T) {
 	one, two, home := t.TempDir(), t.TempDir(), t.TempDir()
 	trust := config.NewTrust(filepath.Join(home, ".config", "aycoder", "trust.json"))
+	own := filepath.Join(home, ".config", "aycoder", "config.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
+	kept := filepath.Join(home, "kept")
+	require.NoError(t, os.WriteFile(own, fmt.Appendf(nil, "session.dir = %q\nmodels.fast = {provider = \"anthropic\", model = \"claude-haiku-4-5\"}\n", kept), 0o600))
 	for dir, text := range map[string]string{
-		one: "[[approval.rules]]\naction = \"deny\"\ntool = \"mcp__weather__now\"\n", two: "agent.max_turns = 40\n",
+		one: "[[approval.rules]]\naction = \"deny\"\ntool = \"mcp__weather__now\"\n", two: "models.fast.model = \"claude-opus-4-5\"\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, ".aycoder"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ".aycoder", "config.toml"), []byte(text), 0o600))
-		loaded, err := config.Load(config.WithProject(dir), config.WithTrust(trust))
+		loaded, err := config.Load(config.WithProject(dir), config.WithTrust(trust), config.WithUserFile(own))
 		require.NoError(t, err)
 		require.Len(t, loaded.Questions, 1)
 		require.NoError(t, trust.Decide(t.Context(), loaded.Questions[0], true))
@@ -140,13 +154,19 @@ func TestEditorWithTwoProjects(t *testing.T) {
 		Env: []sdk.EnvVariable{{Name: "AYCODER_TEST", Value: "server"}}}}
 	first, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: one, McpServers: []sdk.McpServer{server}})
 	require.NoError(t, err)
-	_, err = c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: two, McpServers: []sdk.McpServer{}})
+	second, err := c.NewSession(t.Context(), sdk.NewSessionRequest{Cwd: two, McpServers: []sdk.McpServer{}})
 	require.NoError(t, err)
+	require.Equal(t, "anthropic/claude-haiku-4-5, of the configuration", modelsOf(first)["fast"])
+	require.Equal(t, "anthropic/claude-opus-4-5, of the configuration", modelsOf(second)["fast"])
 	_, err = c.Prompt(t.Context(), sdk.PromptRequest{SessionId: first.SessionId, Prompt: []sdk.ContentBlock{sdk.TextBlock("go")}})
 	require.NoError(t, err)
 	stop()
 	require.Empty(t, e.asked)
 	require.NotContains(t, model.heard(), "rain")
+	list, err := os.ReadDir(kept)
+	require.NoError(t, err, "the conversation is where session.dir says")
+	require.NotEmpty(t, list)
+	require.NoDirExists(t, filepath.Join(home, ".local", "state", "aycoder", "sessions"))
 }
 
 func TestEditorUsage(t *testing.T) {

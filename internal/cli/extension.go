@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/line"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // An Extension is a part of the program that another module brings, such as a protocol or telemetry. Each
@@ -69,9 +70,11 @@ type Program struct {
 	// Converse is like Open, with a conversation: a new one, or the one that -c or -r names. It is kept where the program
 	// keeps its own.
 	Converse func(ctx context.Context, flags []string, opts ...harness.Option) (rt *harness.Runtime, end func(), err error)
-	// Models returns the models that /model offers with these flags, with the name for [harness.Runtime.SetModel] and a
+	// Store returns where the program keeps its conversations with these flags.
+	Store func(flags []string) (journal.Store, error)
+	// Models returns the models that /model offers with a configuration, with the name for [harness.Runtime.SetModel] and a
 	// description.
-	Models func(flags []string) ([]line.Candidate, error)
+	Models func(*config.Loaded) []line.Candidate
 }
 
 // A SlashCommand is a line such as "/mcp list" at the prompt.
@@ -87,20 +90,25 @@ var ErrUsage = errors.New("wrong usage")
 
 // program returns what a subcommand gets.
 func (a *app) program() Program {
-	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor, Converse: a.converseFor, Models: a.modelsFor}
+	return Program{In: a.stdin, Out: a.stdout, Err: a.stderr, Getenv: a.getenv, Open: a.openFor, Converse: a.converseFor, Store: a.storeFor,
+		Models: func(l *config.Loaded) []line.Candidate { return a.choices(l, "") }}
 }
 
-// modelsFor returns the models that can be chosen with flags.
-func (a *app) modelsFor(flags []string) ([]line.Candidate, error) {
+// storeFor returns the store of the conversations for a subcommand of an extension.
+func (a *app) storeFor(flags []string) (journal.Store, error) {
 	o, err := parse(flags)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	st, err := a.load(o)
-	if err != nil {
-		return nil, err
+	if err != nil { // each runtime will say it
+		st = &settings{}
 	}
-	return a.choices(st, ""), nil
+	p := a.place(o, st)
+	if p.note != "" {
+		a.tell(clean(p.note))
+	}
+	return p.store, nil
 }
 
 // openFor makes a runtime for a subcommand of an extension.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/providers"
 )
@@ -130,13 +131,13 @@ func (c *chat) models() []line.Candidate {
 		return c.app.vendors()
 	}
 	now, _, _ := strings.Cut(c.session.model(), "/")
-	return c.app.choices(c.settings, now)
+	return c.app.choices(c.settings.loaded, now)
 }
 
 // choices are the models that the configuration names, and those of the catalogue whose provider has a key or is in use.
-func (a *app) choices(st *settings, now string) (list []line.Candidate) {
-	for _, name := range slices.Sorted(maps.Keys(st.loaded.Config.Models)) {
-		m := st.loaded.Config.Models[name]
+func (a *app) choices(loaded *config.Loaded, now string) (list []line.Candidate) {
+	for _, name := range slices.Sorted(maps.Keys(loaded.Config.Models)) {
+		m := loaded.Config.Models[name]
 		list = append(list, line.Candidate{Text: name, Note: m.Provider + "/" + m.Model + ", of the configuration"})
 	}
 	known := catalog.Default()
