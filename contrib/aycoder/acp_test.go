@@ -127,7 +127,7 @@ func startEditor(t *testing.T, dir, home, model string, env ...string) (*editor,
 	}
 }
 
-// A session has the configuration of its project, and keeps it when the editor opens one of another project. What the user says
+// A session has the configuration of its project, and keeps it when the editor opens one of another project. The user's own
 // holds for all.
 func TestEditorWithTwoProjects(t *testing.T) {
 	one, two, home := t.TempDir(), t.TempDir(), t.TempDir()
