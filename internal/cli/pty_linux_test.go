@@ -521,6 +521,13 @@ func TestUnaskedSuggestions(t *testing.T) {
 					require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600))
 				}
 			})
+			p.expect("Do you trust this?")
+			if env == "TERM=dumb" {
+				p.expect("(y/n)")
+				p.Type("n\r")
+			} else {
+				p.answers("n")
+			}
 			p.expect("> ")
 			p.Type("say hel")
 			p.expect("say hel")
