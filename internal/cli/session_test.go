@@ -211,6 +211,30 @@ func TestSessionsAreBounded(t *testing.T) {
 	require.NotContains(t, k.ids(), second)
 }
 
+// A session goes on twice, each for itself.
+func TestForkedSession(t *testing.T) {
+	t.Parallel()
+	service := newService(t, says("Blue.", "end_turn"), says("Sky.", "end_turn"), says("Sea.", "end_turn"))
+	k := newKept(t, service)
+	k.run(exitOK, "-p", "say a colour")
+	first := k.ids()[0]
+	require.Contains(t, k.command(exitOK, "sessions", "fork", first).out, "Forked as ")
+	both := k.ids()
+	require.Len(t, both, 2)
+	forked := both[0]
+	if forked == first {
+		forked = both[1]
+	}
+	k.run(exitOK, "-p", "-r", first, "what has it?")
+	k.command(exitOK, "sessions", "delete", first)
+	k.run(exitOK, "-p", "-r", forked, "and what else?")
+	last := service.requests()[2]
+	require.Contains(t, last, "say a colour")
+	require.Contains(t, last, "Blue.")
+	require.NotContains(t, last, "what has it?")
+	require.Contains(t, k.command(exitUsage, "sessions", "fork", "none").err, "none")
+}
+
 // A run that needed an approval is kept, and goes on where it was.
 func TestSuspendedRunGoesOn(t *testing.T) {
 	t.Parallel()

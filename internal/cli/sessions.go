@@ -59,6 +59,8 @@ func sessionsCommand(ctx context.Context, k *call) error {
 			return err
 		}
 		return c.done(e.ID, "Deleted")
+	case "fork":
+		return c.fork(ctx, e.ID)
 	case "trim":
 		return c.trim(ctx, e.ID)
 	case "export":
@@ -175,6 +177,23 @@ func (c *sessionCall) rename(ctx context.Context, e *journal.Entry, title string
 		return err
 	}
 	return c.done(e.ID, "Renamed")
+}
+
+// fork makes a session of the conversation of another.
+func (c *sessionCall) fork(ctx context.Context, id string) error {
+	s, err := sessions.Open(ctx, c.store, id, nobody{})
+	if err != nil {
+		return err
+	}
+	b := s.BranchOf("")
+	other, err := b.Fork(ctx, b.Head())
+	if err == nil {
+		err = other.Close()
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	return c.done(other.ID(), "Forked as")
 }
 
 // trim makes a session smaller. Its conversation, and the versions of files in it, stay.

@@ -45,7 +45,7 @@ func (a *app) subcommands() []subcommand {
 		{"models", "the models that the catalogue knows, and which of them have a key", []Action{
 			{"list", "[text]", "those with the text in their names"},
 		}, nil, models, false, nil, nil},
-		{"sessions", "conversations: list, show, search, export, import, rename, delete, trim", []Action{
+		{"sessions", "conversations: list, show, search, export, import, fork, rename, delete, trim", []Action{
 			{"list", "", "those of this directory, the newest first"},
 			{"show", "id", "what was said"},
 			{"replay", "id [speed]", "what was said and done, message by message, at once or with its pauses divided by the speed"},
@@ -53,6 +53,7 @@ func (a *app) subcommands() []subcommand {
 			{"search", "words", "the conversations with these words"},
 			{"export", "id [json|md|html]", "prints it as a document"},
 			{"import", "file", "makes a session of an export in JSON, or of a session of Claude Code or Codex"},
+			{"fork", "id", "makes another session that begins as this one is now"},
 			{"rename", "id title", "gives it a title"},
 			{"delete", "id", "removes it with its versions of files"},
 			{"trim", "id", "removes versions of files, and records, that nothing needs any more"},
