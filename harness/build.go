@@ -267,6 +267,7 @@ func (b *builder) tools(ctx context.Context) error {
 		return err
 	}
 	b.Jobs, b.Shell, b.Todos = jobs, new(tools.Shell), new(tools.TodoList)
+	b.Ignored = strings.Join(slices.Concat(b.in.ignored, c.Ignore), "\n")
 	b.onClose(jobs)
 	b.onClose(b.Shell)
 	opts, err := b.toolOptions(ctx)
@@ -380,7 +381,7 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 	c := b.in.settings.Tools
 	opts := []tools.Option{
 		tools.WithShell(b.Shell), tools.WithBackground(b.Jobs), tools.WithTodoList(b.Todos), tools.WithMasking(c.Mask),
-		tools.WithEnv(c.Env...), tools.WithPrivateHosts(c.PrivateHosts...), tools.WithIgnored(strings.Join(c.Ignore, "\n")),
+		tools.WithEnv(c.Env...), tools.WithPrivateHosts(c.PrivateHosts...), tools.WithIgnored(b.Ignored),
 	}
 	if b.masker != nil {
 		opts = append(opts, tools.WithMasker(b.masker))

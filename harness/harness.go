@@ -92,6 +92,9 @@ type Runtime struct {
 	// Files are the files of the workspace, on which the tools work. Workspace is the same if it is on this machine.
 	Files     tools.FS
 	Workspace *workspace.Workspace
+	// Ignored are patterns, as in .gitignore, of files that searches leave out besides those of the workspace: those of
+	// [WithIgnored], and after them tools.ignore of the configuration.
+	Ignored string
 	// Tools are all that the model may call.
 	Tools []aycoder.Tool
 	// OtherAgents are those of the Tools that give tasks to other agents: see [WithAgentServers].

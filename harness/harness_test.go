@@ -868,6 +868,35 @@ func ExampleNew() {
 	// compaction  before turn              keeps requests within the window of the model
 }
 
+func ExampleWithIgnored() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, name := range []string{"main.go", "notes.swp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("text\n"), 0o600); err != nil {
+			panic(err)
+		}
+	}
+	rt, err := harness.New(context.Background(), dir, harness.WithClient(script.New()), harness.WithIgnored("*.swp"))
+	if err != nil {
+		panic(err)
+	}
+	defer rt.Close()
+	for ev, err := range rt.Call(context.Background(), "glob", []byte(`{"pattern": "*"}`)) {
+		if err != nil {
+			panic(err)
+		}
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			fmt.Print(f.Output.Text())
+		}
+	}
+	// Output:
+	// main.go
+	// [1 entry left out: ignored by git, version control or dependencies; name such a directory as the path to see into it]
+}
+
 func ExampleWithAskUser() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -102,6 +102,7 @@ type setup struct {
 
 	sections []Section
 	stages   []Stage
+	ignored  []string
 	more     []aycoder.Tool
 	pick     func([]aycoder.Tool) []aycoder.Tool
 	wrap     func(aycoder.Approver) aycoder.Approver
@@ -322,6 +323,12 @@ func WithAgentMiddleware(around func(*Runtime) (wrap func(aycoder.Agent) aycoder
 }
 
 type aroundFunc = func(*Runtime) (wrap func(aycoder.Agent) aycoder.Agent, end func() error)
+
+// WithIgnored adds patterns, as in .gitignore, of files that searches and the code graph leave out, such as those of
+// [tools.GitExcludes]. Those of the configuration and of the workspace take precedence. It appends.
+func WithIgnored(patterns string) Option {
+	return setting(func(s *setup) { s.ignored = append(s.ignored, patterns) })
+}
 
 // WithTools adds tools. It appends.
 func WithTools(more ...aycoder.Tool) Option {

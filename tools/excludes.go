@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,40 +26,61 @@ const maxExcludes = 1 << 20 // bytes
 // are in $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset.
 // Without such a file, the result is "".
 //
+// Git is asked only if ~/.gitconfig, git/config in that directory or /etc/gitconfig may set it, or if $GIT_CONFIG_GLOBAL or
+// $GIT_CONFIG_SYSTEM name other files.
+//
 // The files and the program git are those of this machine, also for a workspace elsewhere.
 //
 // The tools themselves never read this file, because it is outside of the workspace and a model
 // decides what the tools read. Instead, the host reads the file once, by calling GitExcludes.
 // GitExcludes ignores a core.excludesFile in the configuration of a repository.
 func GitExcludes(ctx context.Context) (string, error) {
+	home, homeErr := os.UserHomeDir()
+	config := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 	name := ""
-	for _, scope := range []string{"--global", "--system"} {
-		name = cmp.Or(name, gitConfig(ctx, scope, "core.excludesFile"))
+	if maySet("GIT_CONFIG_GLOBAL", filepath.Join(home, ".gitconfig"), filepath.Join(config, "git", "config")) {
+		name = gitConfig(ctx, "--global", "core.excludesFile")
+	}
+	if name == "" && maySet("GIT_CONFIG_SYSTEM", "/etc/gitconfig") {
+		name = gitConfig(ctx, "--system", "core.excludesFile")
 	}
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
 	if name == "" {
-		home, err := os.UserHomeDir()
-		config := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
-		if err != nil && !filepath.IsAbs(config) {
+		if homeErr != nil && !filepath.IsAbs(config) {
 			return "", nil // no home directory
 		}
 		name = filepath.Join(config, "git", "ignore")
 	}
-	f, err := regular.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read git's excludes: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxExcludes))
-	if err != nil {
+	data, err := readOwn(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read git's excludes: %w", err)
 	}
 	return string(data), nil
+}
+
+// readOwn reads a file of the user.
+func readOwn(name string) ([]byte, error) {
+	f, err := regular.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxExcludes))
+}
+
+// maySet reports whether git has to be asked: if the variable names another file, or one of the files may set
+// core.excludesFile. Mostly none does, and to start git takes longer than all else.
+func maySet(variable string, files ...string) bool {
+	if _, other := os.LookupEnv(variable); other {
+		return true
+	}
+	return slices.ContainsFunc(files, func(name string) bool {
+		data, err := readOwn(name)
+		text := bytes.ToLower(data)
+		return err == nil && (bytes.Contains(text, []byte("excludesfile")) || bytes.Contains(text, []byte("include")))
+	})
 }
 
 // gitConfig returns a path from one of the configuration files, or "".

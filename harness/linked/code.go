@@ -29,7 +29,7 @@ const MapWait = 300 * time.Millisecond
 // runtime before its first read. A host may use the graph as well, until the runtime is closed.
 func Code(cache func(dir string) string, wait time.Duration, told func(*codegraph.Graph)) func(*harness.Runtime) (harness.Code, error) {
 	return func(rt *harness.Runtime) (harness.Code, error) {
-		opts := []codegraph.Option{codegraph.WithMaxFiles(maxFiles)}
+		opts := []codegraph.Option{codegraph.WithMaxFiles(maxFiles), codegraph.WithIgnored([]byte(rt.Ignored))}
 		if cache != nil {
 			if dir := cache(rt.Files.Dir()); dir != "" {
 				opts = append(opts, codegraph.WithCache(dir))

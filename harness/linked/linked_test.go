@@ -221,7 +221,7 @@ func TestCode(t *testing.T) {
 	dir, kept := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example.org/x\n\ngo 1.21\n", "x.go": "package x\n\nimport \"example.org/x/sub\"\n\nfunc F() { sub.G() }\n",
-		"sub/g.go": "package sub\n\nfunc G() {}\n", ".git/HEAD": "ref: refs/heads/topic\n",
+		"sub/g.go": "package sub\n\nfunc G() {}\n", ".git/HEAD": "ref: refs/heads/topic\n", "made.go": "package x\n\nfunc G() {}\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -233,7 +233,7 @@ func TestCode(t *testing.T) {
 		st := defaults.Config.Settings
 		st.Tools.Code = names
 		model := script.New(script.Call("dependents", map[string]any{"path": "sub/g.go"}), script.Call("semantic_search", map[string]any{"query": "G"}), script.Say("ok"))
-		rt, err := harness.New(t.Context(), dir, harness.WithSettings(st), harness.WithClient(model), harness.WithProjectTexts(trusted),
+		rt, err := harness.New(t.Context(), dir, harness.WithSettings(st), harness.WithClient(model), harness.WithProjectTexts(trusted), harness.WithIgnored("made.go"),
 			harness.WithAmbient(harness.Ambients()...), harness.WithCode(linked.Code(func(of string) string {
 				require.Equal(t, dir, of)
 				return kept
@@ -256,6 +256,8 @@ func TestCode(t *testing.T) {
 	require.Contains(t, results[0], "x.go")
 	require.Contains(t, results[1], "sub/g.go:1-3 func G")
 	require.NotNil(t, shared.Snapshot().Facts("x.go"), "the host has the graph that was read")
+	require.Nil(t, shared.Snapshot().Facts("made.go"), "it is ignored")
+	require.NotContains(t, results[1], "made.go")
 	req := model.Requests()[0]
 	text := func(parts []*aycoder.Text) (all string) {
 		for _, p := range parts {

@@ -117,7 +117,7 @@ func (a *app) openFor(ctx context.Context, flags []string, more ...harness.Optio
 		if o.last || o.resume != "" {
 			return errNoConversation
 		}
-		opts, err := s.options(o, st)
+		opts, err := s.options(ctx, o, st)
 		if err != nil {
 			return err
 		}

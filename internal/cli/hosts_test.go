@@ -174,7 +174,7 @@ func TestOneConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	s := &session{}
 	defer s.close()
-	opts, err := s.options(o, st)
+	opts, err := s.options(t.Context(), o, st)
 	require.NoError(t, err)
 	require.NoError(t, s.build(t.Context(), ".", o, append(opts, cli.probe()...)))
 	cli.look(t, s.Runtime)

@@ -16,6 +16,7 @@ import (
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
+	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
 )
 
@@ -51,7 +52,7 @@ func (a *app) open(ctx context.Context, o *options, st *settings) (*session, err
 
 // openModel makes a session with a model that the settings name. The options of extensions, and then more, come last.
 func (a *app) openModel(ctx context.Context, s *session, o *options, st *settings, more ...harness.Option) error {
-	opts, err := s.options(o, st)
+	opts, err := s.options(ctx, o, st)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *app) openModel(ctx context.Context, s *session, o *options, st *setting
 }
 
 // options returns what the settings say, and opens the user's directories.
-func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
+func (s *session) options(ctx context.Context, o *options, st *settings) ([]harness.Option, error) {
 	opts, err := st.options(o)
 	if err != nil {
 		return nil, err
@@ -81,6 +82,9 @@ func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
 		s.closers = append(s.closers, own.Close)
 		opts = append(opts, harness.WithUserFiles(own))
 	}
+	if excludes, err := tools.GitExcludes(ctx); err == nil { // else git cannot read them either
+		opts = append(opts, harness.WithIgnored(excludes))
+	}
 	library, closers := st.library()
 	s.closers = append(s.closers, closers...)
 	opts = append(opts, harness.WithUserLibrary(library...))
@@ -91,7 +95,7 @@ func (s *session) options(o *options, st *settings) ([]harness.Option, error) {
 // code returns the code graph of the workspace, which is that of the model if the model has one.
 func (s *session) code() (_ *codegraph.Graph, err error) {
 	if s.graph == nil {
-		s.graph, err = codegraph.New(s.Files)
+		s.graph, err = codegraph.New(s.Files, codegraph.WithIgnored([]byte(s.Ignored)))
 	}
 	return s.graph, err
 }

@@ -95,7 +95,7 @@ func (k *call) serving(ctx context.Context, there *elsewhere) (*server.Host, fun
 		return nil, nil, err
 	}
 	common := &session{}
-	opts, err := common.options(o, st)
+	opts, err := common.options(ctx, o, st)
 	if err != nil {
 		return nil, nil, err
 	}
