@@ -205,9 +205,9 @@ func (r *run) answerLocked(q *openQuestion, p *preparedCall, v Verdict, by Decid
 }
 
 // withShownPlan adds the plan that was shown to a verdict that allows the call, unless the
-// verdict has another plan or the arguments were replaced.
+// verdict has another plan or other arguments than those that were shown.
 func (v Verdict) withShownPlan(p *preparedCall) Verdict {
-	if v.kind == verdictAllow && v.plan == nil && !p.edited {
+	if v.kind == verdictAllow && v.plan == nil && bytes.Equal(p.use.Args, p.shown.Args) {
 		v.plan = p.shown.Plan
 	}
 	return v

@@ -123,6 +123,13 @@ func (r *run) consider(
 	v, by := r.policy(q.preparedCall), ByPolicy
 	if v.kind == verdictAllow {
 		by = allowedBy
+	} else if v.kind == verdictAsk && v.args != nil { // an approver of a run inside a call has replaced them
+		p, err := q.withArgs(v.args)
+		if err != nil {
+			r.reject(q.call, err)
+			return false
+		}
+		q.preparedCall, v.args = p, nil
 	}
 	q.verdict = v
 	if given != nil && v.kind != verdictDeny {

@@ -203,15 +203,18 @@ func (r *run) judge(ctx context.Context, c *ToolUse, s *ToolSpec) Verdict {
 	}
 	own := r.loop.policy(ctx, c, s)
 	own.unsuspend()
-	if outer.kind == verdictAllow && own.kind == verdictAllow && own.args != nil { // those around have not seen these
+	if own.kind == verdictAllow && own.args != nil { // those around have not seen these
 		outer = r.parent.judge(ctx, &ToolUse{ID: c.ID, Name: c.Name, Args: own.args}, s)
 		outer.unsuspend()
-		if outer.args != nil && jsontext.Canonical(outer.args) != jsontext.Canonical(own.args) {
+		if outer.args == nil {
+			outer.args = own.args
+		} else if jsontext.Canonical(outer.args) != jsontext.Canonical(own.args) {
 			outer = Deny("the approvers of this run and of those around it want different arguments")
 		}
 	}
+	own.args = outer.args    // a question is about them
 	v, other := &outer, &own // the stricter one comes first
-	if own.kind == verdictDeny || outer.kind == verdictAllow && (own.kind == verdictAsk || own.args != nil) {
+	if own.kind == verdictDeny || outer.kind == verdictAllow && own.kind == verdictAsk {
 		v, other = other, v
 	}
 	if v.kind == verdictAllow && other.readOnly() {

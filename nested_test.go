@@ -64,6 +64,7 @@ func fixed(v aycoder.Verdict) []aycoder.Option {
 // the inner call.
 func allowed(t *testing.T, l *aycoder.Loop) (asked bool, out string) {
 	t.Helper()
+	shown := ""
 	for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)
 		c, ok := ev.(*aycoder.ChildEvent)
@@ -73,10 +74,13 @@ func allowed(t *testing.T, l *aycoder.Loop) (asked bool, out string) {
 		require.Equal(t, "a", c.CallID)
 		switch ev := c.Innermost().(type) {
 		case *aycoder.ApprovalRequested:
-			asked = true
+			asked, shown = true, string(ev.Request.Args)
 			require.True(t, ev.Allow())
 		case *aycoder.ToolFinished:
 			out = ev.Output.Text()
+			if text, ok := strings.CutPrefix(out, "got "); ok && asked {
+				require.JSONEq(t, shown, `{"text":"`+text[:1]+`"}`, "the question is about what runs")
+			}
 		}
 	}
 	return asked, out
@@ -104,7 +108,9 @@ func TestArgumentsOfAnInnerApprover(t *testing.T) {
 		want          string
 	}{
 		{"denied", map[string]aycoder.Verdict{z: aycoder.Deny("never z")}, map[string]aycoder.Verdict{x: with("z")}, false, "denied: never z"},
-		{"asked", map[string]aycoder.Verdict{z: aycoder.Ask()}, map[string]aycoder.Verdict{x: with("z")}, true, "got x"},
+		{"asked", map[string]aycoder.Verdict{z: aycoder.Ask()}, map[string]aycoder.Verdict{x: with("z")}, true, "got z"},
+		{"not asked about them", map[string]aycoder.Verdict{x: aycoder.Ask()}, map[string]aycoder.Verdict{x: with("z")}, false, "got z"},
+		{"asked about others'", map[string]aycoder.Verdict{x: with("z")}, map[string]aycoder.Verdict{z: aycoder.Ask()}, true, "got z"},
 		{"suspended", map[string]aycoder.Verdict{z: aycoder.Suspend()}, map[string]aycoder.Verdict{x: with("z")}, false, "nobody can be asked"},
 		{"changed again", map[string]aycoder.Verdict{z: with("w")}, map[string]aycoder.Verdict{x: with("z")}, false, "different arguments"},
 		{"changed alike", map[string]aycoder.Verdict{z: with("z")}, map[string]aycoder.Verdict{x: with("z")}, false, "got z"},
@@ -144,7 +150,7 @@ func TestPolicyOfNestedRuns(t *testing.T) {
 		{"child suspends", allow, suspend, false, "nobody can be asked"},
 		{"parent changes", other, allow, false, "got z"},
 		{"child changes", allow, other, false, "got z"},
-		{"child changes, parent asks", ask, other, true, "got x"},
+		{"child changes, parent asks", ask, other, true, "got z"},
 		{"neither has any", nil, nil, false, "nobody can be asked here"},
 	}
 	for _, tt := range tests {
