@@ -50,7 +50,9 @@ func named(list []aycoder.Tool, name string) bool {
 }
 
 // isOff reports whether the configuration has switched a tool off.
-func (r *Runtime) isOff(t aycoder.Tool) bool {
+func (r *Runtime) isOff(t aycoder.Tool) bool { return r.switchedOff(t.Spec().Name) }
+
+func (r *Runtime) switchedOff(name string) bool {
 	off := r.off.Load()
-	return off != nil && slices.Contains(*off, t.Spec().Name)
+	return off != nil && slices.Contains(*off, name)
 }

@@ -430,9 +430,7 @@ func (b *builder) approver(context.Context) error {
 		}
 		b.Policy, b.Approver = p, p
 	}
-	if b.Library != nil {
-		b.Approver = &commandApprover{b.Approver}
-	}
+	b.Approver = &limitApprover{b.Approver, b.Runtime}
 	if b.Hooks != nil {
 		b.Approver = b.Hooks.Approver(b.Approver)
 	}

@@ -384,14 +384,21 @@ func oneCall(tool string, args json.RawMessage) aycoder.ModelClient {
 	})
 }
 
-// A commandApprover denies what the command of a run does not allow.
-type commandApprover struct{ next aycoder.Approver }
+// A limitApprover denies calls of tools that were switched off meanwhile, such as those of agents at work, and what the
+// command of a run does not allow.
+type limitApprover struct {
+	next aycoder.Approver
+	r    *Runtime
+}
 
 // Unwrap returns the wrapped Approver, whose optional interfaces the loop finds.
-func (a *commandApprover) Unwrap() aycoder.Approver { return a.next }
+func (a *limitApprover) Unwrap() aycoder.Approver { return a.next }
 
 // Decide implements [aycoder.Approver].
-func (a *commandApprover) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+func (a *limitApprover) Decide(ctx context.Context, call *aycoder.ToolUse, spec *aycoder.ToolSpec) aycoder.Verdict {
+	if a.r.switchedOff(call.Name) {
+		return aycoder.Deny("the configuration has switched this tool off")
+	}
 	if t := typedFrom(ctx); t != nil && t.limits != nil {
 		if v := t.limits.Decide(ctx, call, spec); !v.Grounds().Named {
 			return v

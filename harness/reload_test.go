@@ -332,8 +332,15 @@ func TestReloadOfDisabledTools(t *testing.T) {
 	src.err = errors.New("no answer") // which does not keep its tool
 	require.NoError(t, save(fmt.Sprintf(server, ", \"bash\", \"mcp__s__a\"")))
 	notices = append(notices, run(t, rt, "two")...)
+	decide := func() string {
+		data, err := rt.Approver.Decide(t.Context(), &aycoder.ToolUse{ID: "1", Name: "bash", Args: []byte(`{"command":"ls"}`)}, &aycoder.ToolSpec{Name: "bash"}).MarshalJSON()
+		require.NoError(t, err)
+		return string(data)
+	}
+	require.Contains(t, decide(), "the configuration has switched this tool off", "an agent at work may still have it")
 	src.err = nil
 	require.NoError(t, save(fmt.Sprintf(server, "")))
+	require.Contains(t, decide(), "allow")
 	notices = append(notices, run(t, rt, "three")...)
 	for i, req := range model.Requests() {
 		there := i/3 != 1 // the second of three is that of the agent
