@@ -268,7 +268,7 @@ func (c *client) loginTool() *tool {
 // enter is a call of the login tool: it connects, and asks the user to log in if that is still necessary.
 func (c *client) enter(ctx context.Context, report func(aycoder.Progress)) (*aycoder.ToolResult, error) {
 	err := c.begin(ctx)
-	if c.browse != nil && (errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh)) {
+	if c.browse != nil && isLogin(err) {
 		if err = c.logIn(ctx, report); err == nil {
 			err = c.begin(ctx)
 		}

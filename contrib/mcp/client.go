@@ -69,7 +69,7 @@ func Connector(opts ...Option) harness.Connector {
 			return nil, err
 		}
 		err = c.begin(ctx)
-		if c.login != nil && (errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh)) {
+		if c.login != nil && isLogin(err) {
 			c.logOut() // the login comes outside of the handshake
 			c.tell("it wants a login")
 			return c, nil
@@ -310,7 +310,7 @@ func (c *client) connected(ctx context.Context) (*conn, error) {
 
 // missed notes that a connection could not be made.
 func (c *client) missed(err error) {
-	if c.login == nil || !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrRefresh) {
+	if c.login == nil || !isLogin(err) {
 		c.lost()
 	}
 }
@@ -519,7 +519,7 @@ func (c *client) Tools(ctx context.Context) ([]aycoder.Tool, error) {
 	ctx, cancel := c.within(ctx, listFor)
 	defer cancel()
 	_, err := c.current(ctx)
-	if out && (errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh)) {
+	if out && isLogin(err) {
 		return tools, nil
 	}
 	if err != nil {
@@ -684,7 +684,7 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 	}
 	asked = withoutKeys(asked, c.s.URL)
 	err := c.failed(ctx, op, x, asked)
-	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !errors.Is(err, ErrUnauthorized) && !errors.Is(err, ErrRefresh) {
+	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !isLogin(err) {
 		c.lost()
 		if _, ok := errors.AsType[*jsonrpc.Error](asked); !ok { // more than one request to an address has failed
 			c.abandon(x)

@@ -33,6 +33,9 @@ var (
 	ErrClosed = errors.New("the connection is closed")
 )
 
+// isLogin reports whether an error can be mended by a login.
+func isLogin(err error) bool { return errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh) }
+
 // Error says what was being done with a server, and why it did not work.
 type Error struct {
 	// Server is its name in the configuration. Op is what was being done, such as "connect" or "call read".
