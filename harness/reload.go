@@ -111,14 +111,14 @@ func (b *builder) reloads(ctx context.Context) error {
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
 	base, rules := prompts(b.in.settings.Agent)
-	x.follow("base", base, changedConfig("the beginning"))
-	x.follow("rules", rules, changedConfig("the rules of work"))
+	x.follow("base", base, changedText("introduction"))
+	x.follow("rules", rules, changedText("list of rules"))
 	if b.instructions != nil {
 		x.read = b.instructions
 		x.follow("instructions", b.instructions.Prompt(), project.ChangedInstructions)
 	}
 	if b.Library != nil {
-		x.follow("skills", b.Library.SkillsPrompt(), project.ChangedSkills)
+		x.follow("skills", b.Library.SkillsPrompt(), changedText("list of skills"))
 	}
 	b.reload = x
 	if len(x.now.Lapsed()) > 0 {

@@ -21,17 +21,16 @@ type updated struct {
 	compare          func(sent, now string) string
 }
 
-// changedConfig compares two texts that the configuration sets.
-func changedConfig(what string) func(sent, now string) string {
+// changedText returns a function that says what has become of a section as a whole.
+func changedText(what string) func(sent, now string) string {
 	return func(sent, now string) string {
 		switch now {
 		case sent:
 			return ""
 		case "":
-			return "[The configuration has changed since the conversation began: " + what + " of the system prompt do not hold any more. " +
-				"This is not a message of the user.]\n"
+			return "[The " + what + " of the system prompt does not hold any more. This is not a message of the user.]\n"
 		}
-		return "[The configuration has changed since the conversation began. This text replaces " + what + " of the system prompt. " +
+		return "[The " + what + " has changed since the conversation began. This one replaces that of the system prompt. " +
 			"This is not a message of the user.]\n" + now + "\n"
 	}
 }

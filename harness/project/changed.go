@@ -43,16 +43,3 @@ func nameOf(block string) string {
 	key, _ := blockOf(block)
 	return strings.TrimPrefix(key, instructionsTag+" ")
 }
-
-// ChangedSkills returns what a model has to be told that has read one text of [Library.SkillsPrompt], and for which
-// another one holds now: that one. It is "" if nothing has changed.
-func ChangedSkills(read, now string) string {
-	switch now {
-	case read:
-		return ""
-	case "":
-		return "[There are no skills any more. This is not a message of the user.]\n"
-	}
-	return "[The list of skills has changed since the conversation began. This one replaces that of the system prompt. " +
-		"This is not a message of the user.]\n" + now
-}
