@@ -61,10 +61,7 @@ type DirOption func(*dirStore) error
 // otherwise an error for which errors.Is(err, [ErrNoLock]) is true. The host must then make sure
 // that a session has only one writer.
 func WithoutLock() DirOption {
-	return func(s *dirStore) error {
-		s.unlocked = true
-		return nil
-	}
+	return func(s *dirStore) error { s.unlocked = true; return nil }
 }
 
 // Dir returns a store that keeps each session in a directory below path. It creates the directory

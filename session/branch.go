@@ -372,19 +372,13 @@ func DryRun() MoveOption {
 // reader of the run must leave or finish its loop, so the command must not be called by the body of
 // that loop. Default: the command is refused while a run works.
 func StoppingRun() MoveOption {
-	return func(c *moveConfig) error {
-		c.stop, c.wait = true, true
-		return nil
-	}
+	return func(c *moveConfig) error { c.stop, c.wait = true, true; return nil }
 }
 
 // AwaitingRun lets the command wait for the end of a run that works on the branch. It must not be
 // called by the body of the loop over that run. Default: the command is refused while a run works.
 func AwaitingRun() MoveOption {
-	return func(c *moveConfig) error {
-		c.wait = true
-		return nil
-	}
+	return func(c *moveConfig) error { c.wait = true; return nil }
 }
 
 // occupy waits until no run works on the branch, and keeps it for a command until release is called.

@@ -17,10 +17,7 @@ import (
 // nothing is said leaves nothing in the store, and an error of the store is one of the first run. Default: New
 // creates the session.
 func WithLateCreate() Option {
-	return func(c *config) error {
-		c.late = true
-		return nil
-	}
+	return func(c *config) error { c.late = true; return nil }
 }
 
 // A depot is where a session is kept: its journal, which is perhaps created late, and the memory in which a

@@ -105,10 +105,7 @@ func WithSync(s Sync) Option {
 // in memory, up to 64 MiB, so that Checkout still takes the files back. Default: the run ends
 // with a [*journal.OpError], and all later commands return it.
 func WithoutStopping() Option {
-	return func(c *config) error {
-		c.memory = true
-		return nil
-	}
+	return func(c *config) error { c.memory = true; return nil }
 }
 
 // WithClock sets the source of the times in the nodes. Default: [aycoder.SystemClock].
@@ -151,10 +148,7 @@ func WithDir(dir string) Option {
 // Default, also for models without a price: [aycoder.MessageDone].Cost, if the run knows it. The costs in
 // calls (Spent of a [Node]) are those that the run knows, and only others have these prices.
 func WithPrices(price func(provider, model string) (aycoder.Price, bool)) Option {
-	return func(c *config) error {
-		c.prices = price
-		return nil
-	}
+	return func(c *config) error { c.prices = price; return nil }
 }
 
 // New starts a session in a store. agent answers on its first branch.
