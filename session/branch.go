@@ -144,26 +144,23 @@ func (b *Branch) SteerOnce(ctx context.Context, id, text string, parts []aycoder
 
 func (b *Branch) say(ctx context.Context, command, letter, text string, parts []aycoder.Part, followUp bool) error {
 	s := b.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(command); err != nil {
-		return err
-	}
-	if letter != "" && b.letters[letter] {
+	return s.do(command, func() error {
+		if letter != "" && b.letters[letter] {
+			return nil
+		}
+		var one aycoder.Control // makes the message as a run gets it
+		one.Steer(text, parts...)
+		queued := one.Queued()
+		if len(queued) == 0 {
+			return &CommandError{Command: command, Phase: b.phase(), Reason: "the message is empty"}
+		}
+		say := &aycoder.Steered{Message: queued[0], FollowUp: followUp}
+		if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say, Letter: letter}); err != nil {
+			return err
+		}
+		pass(b.steering(), say)
 		return nil
-	}
-	var one aycoder.Control // makes the message as a run gets it
-	one.Steer(text, parts...)
-	queued := one.Queued()
-	if len(queued) == 0 {
-		return &CommandError{Command: command, Phase: b.phase(), Reason: "the message is empty"}
-	}
-	say := &aycoder.Steered{Message: queued[0], FollowUp: followUp}
-	if err := s.write(ctx, true, &record{Kind: kindSay, Branch: b.name, Say: say, Letter: letter}); err != nil {
-		return err
-	}
-	pass(b.steering(), say)
-	return nil
+	})
 }
 
 // steering returns the control of the run that works, or else that of the next one.
@@ -298,24 +295,20 @@ func (b *Branch) Drain(ctx context.Context) ([]*aycoder.Message, error) {
 // Cancel stops what the branch is doing, and returns without waiting for its end. The run ends as
 // if its context were cancelled. A suspended run is settled: its open calls are not run.
 func (b *Branch) Cancel(ctx context.Context) error {
-	s := b.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable("cancel"); err != nil {
-		return err
-	}
-	switch {
-	case b.busy != "":
-		b.cancel(errCancelled)
-	case b.active != nil:
-		b.active.cancel(errCancelled)
-	case b.pending != nil:
-		defer b.wakeUp()
-		return b.settle(ctx)
-	default:
-		return &CommandError{Command: "cancel", Phase: PhaseIdle, Reason: "nothing is running"}
-	}
-	return nil
+	return b.session.do("cancel", func() error {
+		switch {
+		case b.busy != "":
+			b.cancel(errCancelled)
+		case b.active != nil:
+			b.active.cancel(errCancelled)
+		case b.pending != nil:
+			defer b.wakeUp()
+			return b.settle(ctx)
+		default:
+			return &CommandError{Command: "cancel", Phase: PhaseIdle, Reason: "nothing is running"}
+		}
+		return nil
+	})
 }
 
 var errCancelled = errors.New("cancelled by the user")
@@ -323,17 +316,13 @@ var errCancelled = errors.New("cancelled by the user")
 // SetAgent lets another agent answer from the next run on, for example one with another model. To
 // change the model in the middle of a run, use [aycoder.WithSetup].
 func (b *Branch) SetAgent(agent aycoder.Agent) error {
-	s := b.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable("set agent"); err != nil {
-		return err
-	}
-	if agent == nil {
-		return &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")}
-	}
-	b.agent = agent
-	return nil
+	return b.session.do("set agent", func() error {
+		if agent == nil {
+			return &aycoder.ConfigError{Option: "agent", Err: errors.New("is nil")}
+		}
+		b.agent = agent
+		return nil
+	})
 }
 
 // MoveOption configures [Branch.Checkout], [Branch.Undo], [Branch.Redo] and [Branch.Compact].

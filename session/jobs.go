@@ -37,29 +37,26 @@ type beside struct {
 // next run tells the model of them.
 func (b *Branch) SetBackground(ctx context.Context, g *background.Group, wake func(ctx context.Context, run iter.Seq2[aycoder.Event, error])) error {
 	s := b.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable("set background"); err != nil {
-		return err
-	}
-	if g == nil || b.jobs.group != nil {
-		return &aycoder.ConfigError{Option: "group", Err: errors.New("is nil, or the branch has one")}
-	}
-	if err := g.Deliver(b.noted); err != nil {
-		return err
-	}
-	b.jobs.group, b.jobs.wake = g, wake
-	key := b.jobsKey()
-	known := s.recorded[key]
-	s.values[key] = &kept{Value: g, last: known}
-	if known == nil {
-		return nil
-	}
-	if err := g.UnmarshalJSON(known); err != nil {
-		s.changes = append(s.changes, Change{ChangedValue, key, b.name, "it cannot be restored: " + err.Error()})
-		return nil
-	}
-	return b.tellLost(ctx, g.Lost())
+	return s.do("set background", func() error {
+		if g == nil || b.jobs.group != nil {
+			return &aycoder.ConfigError{Option: "group", Err: errors.New("is nil, or the branch has one")}
+		}
+		if err := g.Deliver(b.noted); err != nil {
+			return err
+		}
+		b.jobs.group, b.jobs.wake = g, wake
+		key := b.jobsKey()
+		known := s.recorded[key]
+		s.values[key] = &kept{Value: g, last: known}
+		if known == nil {
+			return nil
+		}
+		if err := g.UnmarshalJSON(known); err != nil {
+			s.changes = append(s.changes, Change{ChangedValue, key, b.name, "it cannot be restored: " + err.Error()})
+			return nil
+		}
+		return b.tellLost(ctx, g.Lost())
+	})
 }
 
 // jobsKey is the name of the value with the jobs of the branch.

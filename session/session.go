@@ -251,20 +251,17 @@ func (s *Session) SetTitle(ctx context.Context, title string) error {
 	return s.command(ctx, "rename", &record{Kind: kindTitle, Name: title})
 }
 
-// command records something that is possible at any moment.
+// command records something.
 func (s *Session) command(ctx context.Context, name string, r *record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable(name); err != nil {
-		return err
-	}
-	if !s.View().has(r.ID) {
-		return noNode(name, s.phase(), r.ID)
-	}
-	if err := s.write(ctx, true, r); err != nil {
-		return err
-	}
-	return s.describe(ctx)
+	return s.do(name, func() error {
+		if !s.View().has(r.ID) {
+			return noNode(name, s.phase(), r.ID)
+		}
+		if err := s.write(ctx, true, r); err != nil {
+			return err
+		}
+		return s.describe(ctx)
+	})
 }
 
 // NewBranch makes a branch that begins at the node from, on which agent answers. Runs of different
@@ -367,6 +364,16 @@ func (s *Session) usable(command string) error {
 		return s.failed
 	}
 	return nil
+}
+
+// do carries out a command that is possible in each phase, with the mutex.
+func (s *Session) do(command string, f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(command); err != nil {
+		return err
+	}
+	return f()
 }
 
 // write records something, after the values that have changed, and does it to the tree. The mutex is

@@ -39,32 +39,23 @@ func WithValue(name string, v Value) Option {
 // there. Call Keep after [New], [Open] and [Session.NewBranch], with a different value for each
 // branch.
 func (b *Branch) Keep(name string, v Value) error {
-	s := b.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable("keep"); err != nil {
-		return err
-	}
-	if v == nil {
-		return &aycoder.ConfigError{Option: "value", Err: errors.New("is nil")}
-	}
-	first, err := v.MarshalJSON()
-	if err != nil {
-		return fmt.Errorf("keep %s: %w", name, err)
-	}
-	b.values[name] = &kept{Value: v, first: first, last: first}
-	return b.restore()
+	return b.session.do("keep", func() error {
+		if v == nil {
+			return &aycoder.ConfigError{Option: "value", Err: errors.New("is nil")}
+		}
+		first, err := v.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("keep %s: %w", name, err)
+		}
+		b.values[name] = &kept{Value: v, first: first, last: first}
+		return b.restore()
+	})
 }
 
 // Save records the values that have changed since the last record, see [WithValue]. Runs, commands and
 // Close do so too. Call it when the user has changed one, for example the mode of a policy.
 func (s *Session) Save(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable("save"); err != nil {
-		return err
-	}
-	return s.write(ctx, true)
+	return s.do("save", func() error { return s.write(ctx, true) })
 }
 
 // SetValues records values of the host under names, in one record, which is as large as they are. So it is
@@ -72,17 +63,14 @@ func (s *Session) Save(ctx context.Context) error {
 // value removes the one that the name has. A Checkout or Undo does not change them, and a Fork does not have them. A name
 // of WithValue is refused with a [*aycoder.ConfigError].
 func (s *Session) SetValues(ctx context.Context, values map[string]json.RawMessage) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.usable("set values"); err != nil {
-		return err
-	}
-	for name := range values {
-		if s.values[name] != nil {
-			return &aycoder.ConfigError{Option: "SetValues", Err: fmt.Errorf("%s is a name of WithValue", name)}
+	return s.do("set values", func() error {
+		for name := range values {
+			if s.values[name] != nil {
+				return &aycoder.ConfigError{Option: "SetValues", Err: fmt.Errorf("%s is a name of WithValue", name)}
+			}
 		}
-	}
-	return s.write(ctx, true, &record{Kind: kindValue, Values: maps.Clone(values)})
+		return s.write(ctx, true, &record{Kind: kindValue, Values: maps.Clone(values)})
+	})
 }
 
 // Value returns what [Session.SetValues] has recorded under a name, or nil. The caller must not change it.
