@@ -330,9 +330,10 @@ func (w *Workspace) removeDirectories(created []string) {
 
 // close lets go of what the plan held, after success and failure alike.
 func (a *applier) close() {
-	for _, f := range a.files {
+	_ = several(a.files, together, func(f *fileApply) error { // the system removes files that are closed last
 		f.close()
-	}
+		return nil
+	})
 	for _, t := range a.directories {
 		t.close()
 	}
