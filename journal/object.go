@@ -91,15 +91,11 @@ func (j *dirJournal) compress(w io.Writer, data []byte) (err error) {
 }
 
 // Get implements [Journal].
-func (j *dirJournal) Get(ctx context.Context, hash Hash) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, Error("get", j.id, err)
+func (j *dirJournal) Get(ctx context.Context, hash Hash) (data []byte, err error) {
+	if err = ctx.Err(); err == nil {
+		data, err = j.object(hash)
 	}
-	data, err := j.object(hash)
-	if err != nil {
-		return nil, Error("get", j.id, err)
-	}
-	return data, nil
+	return data, Error("get", j.id, err)
 }
 
 func (j *dirJournal) object(hash Hash) ([]byte, error) {

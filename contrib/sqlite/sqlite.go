@@ -58,17 +58,13 @@ type Store struct {
 
 // Open opens the database in the file path, or creates it. The locks of the sessions are in the
 // directory path + "-locks". The options are those of the locks.
-func Open(path string, opts ...journal.DirOption) (*Store, error) {
-	s, err := open(path, opts)
-	if err != nil {
-		return nil, fmt.Errorf("open the database of sessions: %w", err)
-	}
-	return s, nil
-}
-
-func open(path string, opts []journal.DirOption) (*Store, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
+func Open(path string, opts ...journal.DirOption) (_ *Store, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the database of sessions: %w", err)
+		}
+	}()
+	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
 	// SQLite gives its other files the mode of this one.
