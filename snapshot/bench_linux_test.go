@@ -111,5 +111,6 @@ func BenchmarkFilesCheckout(b *testing.B) {
 		bare, all = bare+mid.Sub(start), all+time.Since(mid)
 		old, next = next, old
 	}
+	b.ReportMetric(bare.Seconds()*1000/float64(b.N*len(texts)), "bare-ms/file")
 	b.ReportMetric(float64(all)/float64(bare), "x/bare")
 }
