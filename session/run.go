@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,15 +158,12 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if len(in.Messages) > 0 && s.tree.next() > 1 {
 		return nil, &aycoder.ConfigError{Option: "Input.Messages", Err: errors.New("the session has messages of its own")}
 	}
-	a := &activeRun{branch: b, agent: b.agent, control: rc.Control, cancel: cancel, done: make(chan struct{}), facts: map[aycoder.Part]*record{}}
+	a := &activeRun{branch: b, agent: b.agent, control: cmp.Or(rc.Control, &b.control), cancel: cancel, done: make(chan struct{}),
+		facts: map[aycoder.Part]*record{}}
 	if x, ok := rc.Extension.(*aycoder.RunExtension); ok && x != nil {
 		for _, t := range x.Tools {
 			a.own = append(a.own, t.Spec().Name)
 		}
-	}
-	if a.control == nil {
-		a.control = &b.control
-		_ = aycoder.WithControl(a.control)(rc)
 	}
 	fresh := in.Prompt != "" || len(in.Parts) > 0 || len(in.Messages) > 0
 	if fresh && len(in.Decisions)+len(in.Results) > 0 {
@@ -204,16 +202,15 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 	if a.then = rc.Facts; a.then == nil {
 		a.then = func(context.Context, *aycoder.FactRecord) error { return nil }
 	}
-	if err := aycoder.WithFacts(a.take)(rc); err != nil {
-		return nil, err
-	}
+	with := []aycoder.RunOption{aycoder.WithControl(a.control), aycoder.WithFacts(a.take)}
 	if s.files != nil {
-		_ = aycoder.WithChanges(a.watch)(rc)
+		with = append(with, aycoder.WithChanges(a.watch))
 	}
 	if b.jobs.group != nil {
-		if err := b.jobs.group.Attach()(rc); err != nil {
-			return nil, err
-		}
+		with = append(with, b.jobs.group.Attach())
+	}
+	if err := option.Apply(rc, with); err != nil {
+		return nil, err
 	}
 	b.active = a
 	return a, nil
