@@ -31,6 +31,8 @@ func forms() map[string]form {
 	add(form{"Rust", slashes, c, false}, ".rs")
 	add(form{"Java", slashes, c, false}, ".java")
 	add(form{"Kotlin", slashes, c, false}, ".kt", ".kts")
+	add(form{"Gradle", slashes, c, false}, ".gradle", ".gradle.kts")
+	add(form{"CUDA", slashes, c, false}, ".cu", ".cuh")
 	add(form{"Swift", slashes, c, false}, ".swift")
 	add(form{"C", slashes, c, false}, ".c")
 	add(form{"C++", slashes, c, false}, ".cc", ".cpp", ".cxx", ".c++")
@@ -49,17 +51,19 @@ func forms() map[string]form {
 	add(form{"Bourne Shell", hash, nil, false}, ".sh")
 	add(form{"Bourne Again Shell", hash, nil, false}, ".bash")
 	add(form{"Fish Shell", hash, nil, false}, ".fish")
+	add(form{"zsh", hash, nil, false}, ".zsh")
 	add(form{"PowerShell", hash, [][2]string{{"<#", "#>"}}, false}, ".ps1", ".psm1")
 	add(form{"Lua", []string{"--"}, [][2]string{{"--[[", "]]"}}, false}, ".lua")
 	add(form{"Nix", hash, c, false}, ".nix")
-	add(form{"YAML", hash, nil, false}, ".yml", ".yaml")
+	add(form{"YAML", hash, nil, false}, ".yml", ".yaml", ".clang-format", ".clang-tidy", ".sublime-syntax")
 	add(form{"TOML", hash, nil, false}, ".toml")
 	add(form{"make", hash, nil, false}, "makefile", "gnumakefile", ".mk", ".am")
-	add(form{"CMake", hash, nil, false}, "cmakelists.txt", ".cmake")
+	add(form{"CMake", hash, nil, false}, "cmakelists.txt", ".cmake", ".cmake.in")
 	add(form{"Dockerfile", hash, nil, false}, "dockerfile", ".dockerfile")
 	add(form{"Properties", []string{"#", "!"}, nil, false}, ".properties")
 	add(form{"HTML", nil, markup, false}, ".html", ".htm")
 	add(form{"XML", nil, markup, false}, ".xml", ".plist")
+	add(form{"Maven", nil, markup, false}, "pom.xml")
 	add(form{"SVG", nil, markup, false}, ".svg")
 	add(form{"Markdown", nil, markup, false}, ".md", ".markdown")
 	add(form{"Vuejs Component", slashes, append(c, markup...), false}, ".vue")
@@ -74,10 +78,16 @@ func forms() map[string]form {
 // languageOf returns the language of a file by its name, or "".
 func (r *languages) languageOf(name string) string {
 	base := strings.ToLower(path.Base(name))
-	if f, ok := r.forms[base]; ok {
-		return f.name
+	f, ok := r.forms[base]
+	for !ok { // .gradle.kts before .kts
+		i := strings.IndexByte(base, '.')
+		if i < 0 {
+			break
+		}
+		f, ok = r.forms[base[i:]]
+		base = base[i+1:]
 	}
-	return r.forms[path.Ext(base)].name
+	return f.name
 }
 
 // ofScript returns the language of a script by its first line, or "".
@@ -96,6 +106,8 @@ func ofScript(data []byte) string {
 		return "Bourne Shell"
 	case "bash":
 		return "Bourne Again Shell"
+	case "zsh":
+		return "zsh"
 	case "python":
 		return "Python"
 	case "perl":
