@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ type browser struct {
 	mu    sync.Mutex
 	last  int
 	waits map[int]chan answered
+	wrong []string // what the console tells, and errors of scripts
 	gone  bool
 }
 
@@ -83,7 +85,9 @@ func newBrowser(t *testing.T) *browser {
 	b.call(&target, "Target.createTarget", map[string]any{"url": "about:blank"})
 	b.call(&target, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true})
 	b.session = target.SessionID
-	b.call(nil, "Page.enable", nil)
+	for _, domain := range []string{"Page", "Runtime", "Log"} {
+		b.call(nil, domain+".enable", nil)
+	}
 	return b
 }
 
@@ -109,12 +113,18 @@ func (b *browser) read(from *os.File) {
 			return
 		}
 		var m struct {
-			ID int
+			ID     int
+			Method string
+			Params json.RawMessage
 			answered
 		}
-		if json.Unmarshal(line[:len(line)-1], &m) == nil && b.waits[m.ID] != nil {
-			b.waits[m.ID] <- m.answered
+		_ = json.Unmarshal(line[:len(line)-1], &m)
+		if w := b.waits[m.ID]; w != nil {
+			w <- m.answered
 			delete(b.waits, m.ID)
+		}
+		if slices.Contains([]string{"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}, m.Method) {
+			b.wrong = append(b.wrong, string(m.Params))
 		}
 		b.mu.Unlock()
 	}
@@ -176,7 +186,7 @@ func (b *browser) until(cond string) {
 func (b *browser) open(url string) {
 	b.t.Helper()
 	b.call(nil, "Page.navigate", map[string]any{"url": url})
-	b.until("document.readyState === 'complete' && location.href.startsWith('http')")
+	b.until("document.readyState === 'complete' && location.protocol !== 'about:'")
 }
 
 // reload loads the page again, and returns when it is another one.
