@@ -24,7 +24,8 @@ type Recommended struct {
 	// Use is "agent" for models that are good at calling tools, "code" for those that write and explain code, and "small" for
 	// those that summarise and answer short questions.
 	Use string
-	// Sizes are those of the files, in bytes, by quantisation, the best first.
+	// Sizes are those of the files, in bytes, by quantisation, the best first. Q8_0 and Q6_K are computed where the source does not
+	// have them: they have 8.5 and 6.5625 bits for each weight, whatever the architecture.
 	Sizes []QuantizedSize
 	// Cache is what each token of the context takes, in bytes, with f16.
 	Cache int64
@@ -36,6 +37,14 @@ type Recommended struct {
 type QuantizedSize struct {
 	Quantization string
 	Bytes        int64
+}
+
+// evenly returns the sizes with those before them of quantisations that have as many bits for each weight.
+func evenly(parameters float64, sizes ...QuantizedSize) []QuantizedSize {
+	if sizes[0].Quantization != "Q6_K" {
+		sizes = append([]QuantizedSize{{"Q6_K", gb(parameters * 6.5625 / 8)}}, sizes...)
+	}
+	return append([]QuantizedSize{{"Q8_0", gb(parameters * 8.5 / 8)}}, sizes...)
 }
 
 func gb(v float64) int64 { return int64(v * 1e9) }
@@ -50,25 +59,25 @@ func Catalogue() []Recommended {
 			[]QuantizedSize{{"UD-Q5_K_XL", gb(27)}, {"UD-Q4_K_M", gb(22.6)}, {"UD-Q3_K_M", gb(17.2)}}, 10 * 2 * 2 * 2 * 256,
 			"https://huggingface.co/Qwen/Qwen3.6-35B-A3B, sizes of https://huggingface.co/mudler/Qwen3.6-35B-A3B-APEX-GGUF"},
 		{"Devstral", "bartowski/mistralai_Devstral-Small-2-24B-Instruct-2512-GGUF", 24, 24, "apache-2.0", 262144, "agent",
-			[]QuantizedSize{{"Q4_K_M", gb(14.4)}}, 40 * 2 * 2 * 8 * 128,
+			evenly(23.6, QuantizedSize{"Q4_K_M", gb(14.4)}), 40 * 2 * 2 * 8 * 128,
 			"https://unsloth.ai/docs/models/tutorials/devstral-2; the size is that of the weights of this architecture"},
 		{"Qwen-Coder", "unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF", 30.5, 3.3, "apache-2.0", 262144, "agent",
-			[]QuantizedSize{{"Q4_K_M", 18560000000}}, 48 * 2 * 2 * 4 * 128, "https://github.com/ggml-org/llama.cpp/issues/14235: a log with this architecture"},
+			evenly(30.5, QuantizedSize{"Q4_K_M", 18560000000}), 48 * 2 * 2 * 4 * 128, "https://github.com/ggml-org/llama.cpp/issues/14235: a log with this architecture"},
 		{"gpt-oss", "ggml-org/gpt-oss-20b-GGUF", 20.9, 3.6, "apache-2.0", 131072, "agent",
 			[]QuantizedSize{{"MXFP4", 12110000000}}, 12 * 2 * 2 * 8 * 64, "https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/900: a log"},
 		{"Qwen-Coder", "Qwen/Qwen2.5-Coder-14B-Instruct-GGUF", 14.8, 14.8, "apache-2.0", 32768, "code",
-			[]QuantizedSize{{"Q4_K_M", 8990000000}}, 48 * 2 * 2 * 8 * 128, "https://github.com/ollama/ollama/issues/9091: a log"},
+			evenly(14.8, QuantizedSize{"Q4_K_M", 8990000000}), 48 * 2 * 2 * 8 * 128, "https://github.com/ollama/ollama/issues/9091: a log"},
 		{"Qwen-Coder", "Qwen/Qwen2.5-Coder-7B-Instruct-GGUF", 7.62, 7.62, "apache-2.0", 32768, "code",
-			[]QuantizedSize{{"Q6_K", gb(6.25)}, {"Q5_K_M", gb(5.44)}, {"Q4_K_M", gb(4.68)}, {"Q3_K_M", gb(3.81)}}, 28 * 2 * 2 * 4 * 128,
+			evenly(7.62, QuantizedSize{"Q6_K", gb(6.25)}, QuantizedSize{"Q5_K_M", gb(5.44)}, QuantizedSize{"Q4_K_M", gb(4.68)}, QuantizedSize{"Q3_K_M", gb(3.81)}), 28 * 2 * 2 * 4 * 128,
 			"https://huggingface.co/QuantFactory/Qwen2.5-Coder-7B-Instruct-GGUF/tree/main"},
 		{"DeepSeek-Coder", "second-state/Deepseek-Coder-6.7B-Instruct-GGUF", 6.7, 6.7, "deepseek", 16384, "code",
-			[]QuantizedSize{{"Q4_K_M", gb(4.08)}, {"Q4_0", gb(3.83)}, {"Q3_K_M", gb(3.3)}}, 32 * 2 * 2 * 32 * 128,
+			evenly(6.74, QuantizedSize{"Q4_K_M", gb(4.08)}, QuantizedSize{"Q4_0", gb(3.83)}, QuantizedSize{"Q3_K_M", gb(3.3)}), 32 * 2 * 2 * 32 * 128,
 			"https://huggingface.co/second-state/Deepseek-Coder-6.7B-Instruct-GGUF"},
 		{"Code Llama", "TheBloke/CodeLlama-7B-Instruct-GGUF", 6.74, 6.74, "llama2", 16384, "code",
-			[]QuantizedSize{{"Q4_K_M", gb(4.08)}}, 32 * 2 * 2 * 32 * 128,
+			evenly(6.74, QuantizedSize{"Q4_K_M", gb(4.08)}), 32 * 2 * 2 * 32 * 128,
 			"https://github.com/utilityai/llama-cpp-rs: a log of Llama 2 7B, whose architecture it has"},
 		{"Llama", "bartowski/Llama-3.2-3B-Instruct-GGUF", 3.21, 3.21, "llama3.2", 131072, "small",
-			[]QuantizedSize{{"Q4_K_M", gb(2.02)}}, 28 * 2 * 2 * 8 * 128, "a log of the RamaLama project: 1918.35 MiB on the GPU"},
+			evenly(3.21, QuantizedSize{"Q4_K_M", gb(2.02)}), 28 * 2 * 2 * 8 * 128, "a log of the RamaLama project: 1918.35 MiB on the GPU"},
 		{"Granite", "msyukorai/granite-3b-code-instruct-128k-Q4_0-GGUF", 3.48, 3.48, "apache-2.0", 128000, "code",
 			[]QuantizedSize{{"Q4_0", gb(2.0)}}, 32 * 2 * 2 * 32 * 80,
 			"https://huggingface.co/msyukorai/granite-3b-code-instruct-128k-Q4_0-GGUF/tree/main"},

@@ -16,6 +16,10 @@ func TestCatalogue(t *testing.T) {
 		assert.LessOrEqual(t, m.Active, m.Parameters, m.Model)
 		for i, s := range m.Sizes {
 			bits := float64(s.Bytes) * 8 / (m.Parameters * 1e9)
+			if exact := map[string]float64{"Q8_0": 8.5, "Q6_K": 6.5625}[s.Quantization]; exact > 0 {
+				assert.InEpsilon(t, exact, bits, 0.02, "%s %s", m.Model, s.Quantization) // parameters are rounded
+				continue
+			}
 			assert.True(t, bits > 3 && bits < 7.5, "%s %s: %.2f bits for each weight", m.Model, s.Quantization, bits)
 			if i > 0 {
 				assert.Less(t, s.Bytes, m.Sizes[i-1].Bytes, m.Model)
@@ -45,6 +49,11 @@ func TestCatalogueFigures(t *testing.T) {
 		}
 		assert.Equal(t, cache>>15, m.Cache, m.Model)
 		assert.InEpsilon(t, model.Size, m.Sizes[len(m.Sizes)-1].Bytes, 0.01, m.Model)
+		for _, s := range m.Sizes {
+			if bits := map[string]float64{"Q8_0": 34 * 8 / 32.0, "Q6_K": 210 * 8 / 256.0}[s.Quantization]; bits > 0 {
+				assert.InEpsilon(t, float64(model.Parameters)*bits/8, s.Bytes, 0.01, "%s %s", m.Model, s.Quantization)
+			}
+		}
 		n++
 	}
 	assert.Equal(t, len(shapes), n)
