@@ -110,7 +110,7 @@ func blame(ctx context.Context, dir, name string, each func(Line)) error {
 	if err := waits(ctx, repo); err != nil {
 		return err
 	}
-	if err := repo.Run(ctx, nil, read, append(figures(), "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean)...); err != nil {
+	if err := repo.Run(ctx, nil, read, append(gitrepo.Settings(), "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean)...); err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	return nil

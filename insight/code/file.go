@@ -1,11 +1,8 @@
 package code
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -54,21 +51,34 @@ func Changes(ctx context.Context, dir, name string) ([]Change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", name, err)
 	}
-	r := &fileReader{prefix: prefix, name: prefix + clean}
-	from := "HEAD"
+	now, from := prefix+clean, "HEAD"
+	var all []Change
 	for range mostNames {
-		r.before = ""
-		args := logArgs("--full-diff", "--no-merges", "--max-count="+strconv.Itoa(mostChanges-len(r.all)),
-			"--format=%x01%H%x00%at%x00%aN%x00%s", from, "--", ":(top,literal)"+r.name)
-		if err := repo.Run(ctx, nil, r.read, args...); err != nil {
+		before := ""
+		commit := func(f []string) {
+			seconds, _ := strconv.ParseInt(f[1], 10, 64)
+			all = append(all, Change{Commit: f[0], Time: time.Unix(max(0, min(seconds, lastSecond)), 0).UTC(),
+				Author: runes.Shorten(runes.Line(f[2]), mostLine), Subject: runes.Shorten(runes.Line(f[3]), mostLine)})
+		}
+		change := func(n gitrepo.Figure) {
+			switch c := &all[len(all)-1]; {
+			case n.Name == now:
+				c.Added, c.Deleted, c.From, before = n.Added, n.Deleted, n.Was, n.Was
+			case len(c.With) <= maxTogether:
+				c.With = append(c.With, strings.TrimPrefix(n.Name, prefix))
+			}
+		}
+		err := repo.Log(ctx, []string{"%H", "%at", "%aN", "%s"}, commit, change, "--full-diff", "--no-merges",
+			"--max-count="+strconv.Itoa(mostChanges-len(all)), from, "--", ":(top,literal)"+now)
+		if err != nil {
 			return nil, fmt.Errorf("history of %s: %w", name, cmp.Or(context.Cause(ctx), err))
 		}
-		if r.before == "" || len(r.all) >= mostChanges {
+		if before == "" || len(all) >= mostChanges {
 			break
 		}
-		r.name, from = r.before, r.all[len(r.all)-1].Commit+"^"
+		now, from = before, all[len(all)-1].Commit+"^"
 	}
-	return r.all, nil
+	return all, nil
 }
 
 // prefixOf returns where a directory is in its repository, or "".
@@ -79,60 +89,6 @@ func prefixOf(ctx context.Context, repo *gitrepo.Repo) (prefix string, err error
 		return err
 	}, "rev-parse", "--show-prefix")
 	return prefix, err
-}
-
-// fileReader reads the commits of a file under one of its names.
-type fileReader struct {
-	numbers
-	prefix string // of the directory in the repository, which ends with a slash, or ""
-	name   string // in the repository
-	before string // its name before the commit that was read last
-	all    []Change
-}
-
-func (r *fileReader) read(in io.Reader) error {
-	r.in = bufio.NewReaderSize(in, 64<<10)
-	for {
-		b, err := r.token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		b = bytes.TrimPrefix(b, []byte("\n"))
-		if id, ok := bytes.CutPrefix(b, []byte{1}); ok {
-			commit := string(id)
-			var fields [3]string
-			for i := range fields {
-				field, err := r.token()
-				if err != nil {
-					return err
-				}
-				fields[i] = string(field)
-			}
-			seconds, _ := strconv.ParseInt(fields[0], 10, 64)
-			r.all = append(r.all, Change{Commit: commit, Time: time.Unix(max(0, min(seconds, lastSecond)), 0).UTC(),
-				Author: runes.Shorten(runes.Line(fields[1]), mostLine), Subject: runes.Shorten(runes.Line(fields[2]), mostLine)})
-			continue
-		}
-		if len(b) == 0 {
-			continue
-		}
-		n, err := r.figure(b)
-		if err != nil {
-			return err
-		}
-		if len(r.all) == 0 {
-			return unexpected(b)
-		}
-		switch c := &r.all[len(r.all)-1]; {
-		case n.name == r.name:
-			c.Added, c.Deleted, c.From, r.before = n.added, n.deleted, n.was, n.was
-		case len(c.With) <= maxTogether:
-			c.With = append(c.With, strings.TrimPrefix(n.name, r.prefix))
-		}
-	}
 }
 
 // Together returns how many of some changes also changed another file, those with the most first, at least two each. Commits of

@@ -11,8 +11,6 @@
 package code
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -147,13 +145,14 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	}
 	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
 		weeks: map[int64]*Week{}, languages: newLanguages()}
-	args := logArgs("--no-diff-merges", "--format=%x01%H%x00%at%x00%P%x00%aN%x00%aE")
+	args := []string{"HEAD", "--"}
 	if !o.Since.IsZero() {
-		args = append(args, "--since="+o.Since.Format(time.RFC3339))
+		args = append([]string{"--since=" + o.Since.Format(time.RFC3339)}, args...)
 	}
-	if err := repo.Run(ctx, nil, r.read, append(args, "HEAD", "--")...); err != nil {
+	if err := repo.Log(ctx, []string{"%at", "%P", "%aN", "%aE"}, r.commit, r.change, args...); err != nil {
 		return nil, fmt.Errorf("read history of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
 	}
+	r.end()
 	if r.Commits == 0 {
 		return nil, fmt.Errorf("read history of %s: there are no commits", dir)
 	}
@@ -197,30 +196,9 @@ func waits(ctx context.Context, repo *gitrepo.Repo) error {
 	return nil
 }
 
-// figures returns arguments of git for the settings that would change the figures, or read a file of any name.
-func figures() (args []string) {
-	for _, s := range []string{"log.showRoot=true", "i18n.logOutputEncoding=UTF-8", "diff.relative=false", "core.bigFileThreshold=512m", "diff.renameLimit=1000", "mailmap.file="} {
-		args = append(args, "-c", s)
-	}
-	return args
-}
-
-// logArgs returns arguments of git that list commits with their figures, in the form that numbers reads.
-func logArgs(more ...string) []string {
-	return slices.Concat(figures(), []string{"log", "-z", "--numstat", "-M", "-O/dev/null", "--no-ext-diff", "--no-textconv", "--no-color",
-		"--no-show-signature"}, more)
-}
-
-// numbers reads the output of git log with NULs.
-type numbers struct {
-	in   *bufio.Reader
-	long []byte
-}
-
-// reader reads the output of git log, from the newest commit to the oldest.
+// reader reads commits, from the newest to the oldest.
 type reader struct {
 	*History
-	numbers
 	names     map[string]*File // by the name that a file has at the commit that is read
 	heads     map[string]*File // by the last name that a file has had
 	authors   map[[2]string]*Author
@@ -233,60 +211,9 @@ type reader struct {
 	touch  []int32 // files of the commit
 }
 
-// token returns what is before the next NUL.
-func (r *numbers) token() ([]byte, error) {
-	b, err := r.in.ReadSlice(0)
-	if errors.Is(err, bufio.ErrBufferFull) {
-		r.long = append(r.long[:0], b...)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			b, err = r.in.ReadSlice(0)
-			r.long = append(r.long, b...)
-		}
-		b = r.long
-	}
-	if err != nil {
-		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(b)) == 0 {
-			return nil, io.EOF
-		}
-		return nil, fmt.Errorf("output of git log: %w", cmp.Or(err, io.ErrUnexpectedEOF))
-	}
-	return b[:len(b)-1], nil
-}
-
-// read reads all commits.
-func (r *reader) read(in io.Reader) error {
-	r.in = bufio.NewReaderSize(in, 256<<10)
-	for {
-		b, err := r.token()
-		if errors.Is(err, io.EOF) {
-			r.end()
-			return nil
-		}
-		if err == nil {
-			switch b = bytes.TrimPrefix(b, []byte("\n")); {
-			case len(b) > 0 && b[0] == 1:
-				err = r.commit()
-			case len(b) > 0:
-				err = r.change(b)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// commit reads the rest of the header of a commit.
-func (r *reader) commit() error {
+// commit takes the time, the parents, and the name and address of the author of a commit.
+func (r *reader) commit(fields []string) {
 	r.end()
-	var fields [4]string // time, parents, name and address
-	for i := range fields {
-		b, err := r.token()
-		if err != nil {
-			return err
-		}
-		fields[i] = string(b)
-	}
 	seconds, err := strconv.ParseInt(fields[0], 10, 64)
 	if err != nil || seconds < 0 || seconds > lastSecond { // the commit has no time: that before it in the list counts
 		seconds = max(0, r.at.Unix())
@@ -310,7 +237,6 @@ func (r *reader) commit() error {
 		r.weeks[monday] = r.week
 	}
 	r.week.Commits++
-	return nil
 }
 
 func widen(first, last *time.Time, at time.Time) {
@@ -322,60 +248,16 @@ func widen(first, last *time.Time, at time.Time) {
 	}
 }
 
-// A figure is what a commit has changed in a file.
-type figure struct {
-	added, deleted int
-	binary         bool
-	name, was      string // was is the name before, if the file was renamed
-}
-
-// figure reads the rest of a line of --numstat: added, deleted, and the path, or the old and the new one.
-func (r *numbers) figure(b []byte) (f figure, err error) {
-	added, rest, ok1 := bytes.Cut(b, []byte("\t"))
-	deleted, name, ok2 := bytes.Cut(rest, []byte("\t"))
-	if !ok1 || !ok2 {
-		return f, unexpected(b)
-	}
-	var err1, err2 error
-	f.added, err1 = strconv.Atoi(string(added))
-	f.deleted, err2 = strconv.Atoi(string(deleted))
-	if err1 != nil || err2 != nil { // git writes hyphens
-		f = figure{binary: true}
-	}
-	if f.name = string(name); f.name != "" {
-		return f, nil
-	}
-	was, err := r.token()
-	if err != nil {
-		return f, err
-	}
-	f.was = string(was)
-	now, err := r.token()
-	f.name = string(now)
-	return f, err
-}
-
-func unexpected(b []byte) error {
-	return fmt.Errorf("output of git log: unexpected %q", b[:min(len(b), 100)])
-}
-
-// change reads what the commit has changed in a file.
-func (r *reader) change(b []byte) error {
-	if r.author == nil {
-		return unexpected(b)
-	}
-	n, err := r.figure(b)
-	if err != nil {
-		return err
-	}
-	if n.binary {
+// change takes what the commit has changed in a file.
+func (r *reader) change(n gitrepo.Figure) {
+	if n.Binary {
 		r.Binary++
 	}
-	plus, minus := n.added, n.deleted
-	f := r.file(n.name)
-	if n.was != "" {
-		delete(r.names, n.name)
-		r.names[n.was] = f // in older commits
+	plus, minus := n.Added, n.Deleted
+	f := r.file(n.Name)
+	if n.Was != "" {
+		delete(r.names, n.Name)
+		r.names[n.Was] = f // in older commits
 	}
 	f.Commits++
 	f.Added, f.Deleted = f.Added+plus, f.Deleted+minus
@@ -392,7 +274,6 @@ func (r *reader) change(b []byte) error {
 		r.week.Languages[f.Language] += plus - minus
 	}
 	r.touch = append(r.touch, f.index)
-	return nil
 }
 
 // weekOf returns the number of a week, which begins on a Monday.
