@@ -84,7 +84,7 @@ func (d *Drawing) components() *links {
 	for _, e := range d.Edges {
 		l.deps[e.From] = append(l.deps[e.From], int32(e.To))
 	}
-	l.components()
+	l.part, l.parts = order.Components(l.deps)
 	l.sort()
 	return l
 }

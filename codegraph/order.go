@@ -37,7 +37,7 @@ func newLinks(s *Snapshot) *links {
 			l.users[d] = append(l.users[d], int32(i))
 		}
 	}
-	l.components()
+	l.part, l.parts = order.Components(l.deps)
 	l.sort()
 	return l
 }
@@ -83,60 +83,6 @@ func (s *Snapshot) sources(dir string, lang source.Language) (files []int32) {
 		}
 	}
 	return files
-}
-
-// components finds the strongly connected components, by Tarjan, Depth-First Search and Linear Graph
-// Algorithms, SIAM J. Comput. 1(2), 1972, with a slice in place of recursion.
-func (l *links) components() {
-	n := len(l.deps)
-	l.part = make([]int32, n)
-	index, low := make([]int32, n), make([]int32, n) // from 1; 0 is not visited yet
-	onStack := make([]bool, n)
-	var stack []int32
-	type frame struct{ file, next int32 }
-	var calls []frame
-	count := int32(0)
-	for start := range n {
-		if index[start] == 0 {
-			calls = append(calls, frame{file: int32(start)})
-		}
-		for len(calls) > 0 {
-			c := &calls[len(calls)-1]
-			v := c.file
-			if c.next == 0 {
-				count++
-				index[v], low[v], onStack[v] = count, count, true
-				stack = append(stack, v)
-			}
-			if int(c.next) < len(l.deps[v]) {
-				w := l.deps[v][c.next]
-				c.next++
-				if index[w] == 0 {
-					calls = append(calls, frame{file: w})
-				} else if onStack[w] {
-					low[v] = min(low[v], index[w])
-				}
-				continue
-			}
-			calls = calls[:len(calls)-1]
-			if len(calls) > 0 {
-				up := calls[len(calls)-1].file
-				low[up] = min(low[up], low[v])
-			}
-			if low[v] == index[v] {
-				i := len(stack) - 1
-				for stack[i] != v {
-					i--
-				}
-				part := slices.Sorted(slices.Values(stack[i:]))
-				stack = stack[:i]
-				for _, w := range part {
-					onStack[w], l.part[w] = false, int32(len(l.parts))
-				}
-				l.parts = append(l.parts, part)
-			}
-		}
-	}
 }
 
 // sort orders the components so that each comes after those that it depends on, and otherwise by their

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -97,53 +98,40 @@ func reexported(s *codegraph.Snapshot, name string) bool {
 	return false
 }
 
-// order finds the cycles and layers of directories (Tarjan 1972: a set comes after those that it depends on).
+// order finds the cycles and layers of directories.
 func (t *Structure) order(needs map[string]map[string]bool) {
-	index, low, at := map[string]int{}, map[string]int{}, map[string]int{} // at is the layer
-	var stack []string
-	on := map[string]bool{}
-	var visit func(dir string)
-	visit = func(dir string) {
-		index[dir] = len(index) + 1
-		low[dir] = index[dir]
-		stack, on[dir] = append(stack, dir), true
-		for _, other := range slices.Sorted(maps.Keys(needs[dir])) {
-			if index[other] == 0 {
-				visit(other)
-				low[dir] = min(low[dir], low[other])
-			} else if on[other] {
-				low[dir] = min(low[dir], index[other])
-			}
+	named := maps.Clone(needs)
+	for _, on := range needs {
+		for dir := range on {
+			named[dir] = needs[dir]
 		}
-		if low[dir] != index[dir] {
-			return
+	}
+	dirs := slices.Sorted(maps.Keys(named))
+	deps := make([][]int32, len(dirs))
+	for i, dir := range dirs {
+		for on := range needs[dir] {
+			n, _ := slices.BinarySearch(dirs, on)
+			deps[i] = append(deps[i], int32(n))
 		}
-		i := slices.Index(stack, dir)
-		set := slices.Clone(stack[i:])
-		stack = stack[:i]
-		layer := 0
+	}
+	part, sets := order.Components(deps)
+	layers := make([]int, len(sets))
+	for n, set := range sets {
+		var names []string
 		for _, d := range set {
-			on[d] = false
-			for other := range needs[d] {
-				if !slices.Contains(set, other) {
-					layer = max(layer, at[other]+1)
+			names = append(names, dirs[d])
+			for _, on := range deps[d] {
+				if part[on] != int32(n) {
+					layers[n] = max(layers[n], layers[part[on]]+1)
 				}
 			}
 		}
-		for _, d := range set {
-			at[d] = layer
-		}
-		for len(t.Layers) <= layer {
+		for len(t.Layers) <= layers[n] {
 			t.Layers = append(t.Layers, nil)
 		}
-		t.Layers[layer] = append(t.Layers[layer], set...)
-		if slices.Sort(set); len(set) > 1 {
-			t.Cycles = append(t.Cycles, set)
-		}
-	}
-	for _, dir := range slices.Sorted(maps.Keys(needs)) {
-		if index[dir] == 0 {
-			visit(dir)
+		t.Layers[layers[n]] = append(t.Layers[layers[n]], names...)
+		if len(names) > 1 {
+			t.Cycles = append(t.Cycles, names)
 		}
 	}
 	for _, l := range t.Layers {

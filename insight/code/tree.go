@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -36,25 +35,13 @@ type blob struct {
 // tree reads the files of the commit that is checked out.
 func (r *reader) tree(ctx context.Context, repo *gitrepo.Repo, dir string, o *Options) error {
 	var all []blob
-	list := func(in io.Reader) error {
-		b := bufio.NewReaderSize(in, 64<<10)
-		for {
-			line, err := b.ReadString(0)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			head, name, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
-			words := strings.Fields(head)
-			if len(words) == 4 && words[1] == "blob" && words[0] != "120000" { // not a link, nor another repository
-				size, _ := strconv.ParseInt(words[3], 10, 64)
-				all = append(all, blob{name, words[2], size, words[0] == "100755" && path.Ext(name) == ""})
-			}
+	list := func(about []string, name string) {
+		if len(about) == 4 && about[1] == "blob" && about[0] != "120000" { // not a link, nor another repository
+			size, _ := strconv.ParseInt(about[3], 10, 64)
+			all = append(all, blob{name, about[2], size, about[0] == "100755" && path.Ext(name) == ""})
 		}
 	}
-	if err := repo.Run(ctx, nil, list, "ls-tree", "-r", "-z", "-l", "--full-tree", "HEAD"); err != nil {
+	if err := repo.Tree(ctx, list, "-l"); err != nil {
 		return err
 	}
 	var ask bytes.Buffer

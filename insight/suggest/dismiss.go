@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/regular"
+	"github.com/aycoder/aycoder/internal/replace"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -59,16 +60,11 @@ func Dismiss(file, id, reason string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("dismiss: %w", err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(file), ".dismissed-*")
+	err = replace.File(file, ".dismissed-*", func(f *os.File) error {
+		_, err := f.Write(append(data, '\n'))
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("dismiss: %w", err)
-	}
-	_, err = temp.Write(append(data, '\n'))
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name())
 		return fmt.Errorf("dismiss: %w", err)
 	}
 	return nil

@@ -81,22 +81,11 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		return nil, nil
 	}
 	tree := map[string]string{}
-	err = repo.Run(ctx, nil, func(in io.Reader) error {
-		r := bufio.NewReader(in)
-		for {
-			entry, err := r.ReadString(0)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			head, name, _ := strings.Cut(strings.TrimSuffix(entry, "\x00"), "\t")
-			if words := strings.Fields(head); len(words) == 3 && words[1] == "blob" {
-				tree[name] = words[2]
-			}
+	err = repo.Tree(ctx, func(about []string, name string) {
+		if len(about) == 3 && about[1] == "blob" {
+			tree[name] = about[2]
 		}
-	}, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
+	})
 	if err != nil { // there is no commit yet
 		return nil, context.Cause(ctx)
 	}

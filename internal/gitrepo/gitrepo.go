@@ -147,10 +147,33 @@ func (r *Repo) Load(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// list reads the entries "mode type id size\tpath\0". A blob without a size is missing, as in a
-// partial clone; older versions of git fail at such a blob.
+// list takes the names of what is committed. A blob without a size is missing, as in a partial clone; older versions of git
+// fail at such a blob.
 func (r *Repo) list(in io.Reader) error {
-	lines := bufio.NewReaderSize(io.LimitReader(in, maxTree), 64<<10)
+	return entries(io.LimitReader(in, maxTree), func(about []string, name string) {
+		if len(about) != 4 {
+			return
+		}
+		_, err := strconv.ParseInt(about[3], 10, 64)
+		switch {
+		case about[1] == "tree":
+			r.names[name] = "tree"
+		case about[1] == "blob" && err == nil:
+			r.names[name] = about[2]
+		}
+	})
+}
+
+// Tree calls a function with the mode, the type and the id of each file of the commit that is checked out, and its path. With
+// the flag "-l", there is the size besides, or a hyphen.
+func (r *Repo) Tree(ctx context.Context, each func(about []string, name string), flags ...string) error {
+	return r.Run(ctx, nil, func(in io.Reader) error { return entries(in, each) },
+		append(append([]string{"ls-tree", "-r", "-z", "--full-tree"}, flags...), "HEAD")...)
+}
+
+// entries reads the output of git ls-tree: "mode type id size\tpath\0".
+func entries(in io.Reader, each func(about []string, name string)) error {
+	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadString(0)
 		if err == io.EOF && line == "" {
@@ -160,17 +183,7 @@ func (r *Repo) list(in io.Reader) error {
 			return fmt.Errorf("read the list of committed files: %w", err)
 		}
 		about, name, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
-		words := strings.Fields(about)
-		if len(words) != 4 {
-			continue
-		}
-		_, err = strconv.ParseInt(words[3], 10, 64)
-		switch {
-		case words[1] == "tree":
-			r.names[name] = "tree"
-		case words[1] == "blob" && err == nil:
-			r.names[name] = words[2]
-		}
+		each(strings.Fields(about), name)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package order sorts slices of structs.
+// Package order sorts slices of structs, and graphs by their dependencies.
 package order
 
 import "slices"

@@ -25,3 +25,9 @@ func TestBy(t *testing.T) {
 		require.Equal(t, want, list)
 	}
 }
+
+func TestComponents(t *testing.T) {
+	of, all := order.Components([][]int32{{1}, {2}, {1, 3}, {}, {0, 4}})
+	require.Equal(t, [][]int32{{3}, {1, 2}, {0}, {4}}, all)
+	require.Equal(t, []int32{2, 1, 1, 0, 3}, of)
+}
