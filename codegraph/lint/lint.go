@@ -50,8 +50,22 @@ const (
 )
 
 // Formats returns all formats.
-func Formats() []Format {
-	return []Format{GoVet, GoFix, Staticcheck, GolangciLint, ESLint, Ruff, Clippy, TSC, SARIF}
+func Formats() (all []Format) {
+	for _, p := range parsers() {
+		all = append(all, p.format)
+	}
+	return all
+}
+
+// A parser adds the findings of an output in a format.
+type parser struct {
+	format Format
+	parse  func(l *list, out []byte) error
+}
+
+func parsers() []parser {
+	return []parser{{GoVet, (*list).goVet}, {GoFix, (*list).goFix}, {Staticcheck, (*list).staticcheck}, {GolangciLint, (*list).golangci},
+		{ESLint, (*list).eslint}, {Ruff, (*list).ruff}, {Clippy, (*list).clippy}, {TSC, (*list).tsc}, {SARIF, (*list).sarif}}
 }
 
 const (
@@ -65,29 +79,10 @@ var ErrFormat = errors.New("the output is not of this format")
 // Parse reads an output. It keeps the first 10,000 findings and 2,000 bytes of each text. Messages about no place in a file
 // are left out. The error wraps [ErrFormat].
 func Parse(format Format, out []byte) ([]Finding, error) {
-	l := list{}
-	var err error
-	switch format {
-	case GoVet:
-		err = l.goVet(out)
-	case GoFix:
-		err = l.goFix(string(out))
-	case Staticcheck:
-		err = l.staticcheck(out)
-	case GolangciLint:
-		err = l.golangci(out)
-	case ESLint:
-		err = l.eslint(out)
-	case Ruff:
-		err = l.ruff(out)
-	case Clippy:
-		err = l.clippy(out)
-	case TSC:
-		err = l.tsc(string(out))
-	case SARIF:
-		err = l.sarif(out)
-	default:
-		err = errors.New("there is no such format")
+	l, all := list{}, parsers()
+	err := errors.New("there is no such format")
+	if i := slices.IndexFunc(all, func(p parser) bool { return p.format == format }); i >= 0 {
+		err = all[i].parse(&l, out)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, format, err)
@@ -188,7 +183,8 @@ func (l *list) goVet(out []byte) error {
 }
 
 // goFix reads a unified diff: each run of changed lines is a finding.
-func (l *list) goFix(text string) error {
+func (l *list) goFix(out []byte) error {
+	text := string(out)
 	var f *Finding
 	name, line := "", 0
 	end := func() {
@@ -448,8 +444,8 @@ func inPackage(manifest, name string) string {
 // ofTSC matches an error of the TypeScript compiler.
 var ofTSC = late.Regexp(`^(.+)\((\d+),(\d+)\): \w+ (TS\d+): (.*)$`)
 
-func (l *list) tsc(text string) error {
-	for s := range strings.SplitSeq(text, "\n") {
+func (l *list) tsc(out []byte) error {
+	for s := range strings.SplitSeq(string(out), "\n") {
 		s = strings.TrimRight(s, "\r")
 		if m := ofTSC().FindStringSubmatch(s); m != nil {
 			line, _ := strconv.Atoi(m[2])

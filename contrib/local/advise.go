@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -182,23 +183,16 @@ func memoryText(m Memory) string {
 }
 
 func bytesText(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return strconv.FormatFloat(float64(n)/(1<<30), 'f', 2, 64) + " GiB"
-	default:
-		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
 	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
 func room(g Device) int64 { return max(0, usable(g.Free)-g.Reserve) }
 
 func (p *plan) experts() bool {
-	for _, l := range p.layers {
-		if l.experts > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.layers, func(l layer) bool { return l.experts > 0 })
 }
 
 // place says what the devices and the host need if n layers are offloaded, and whether it fits. The experts of the first layers

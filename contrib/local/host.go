@@ -67,14 +67,14 @@ func parsePSI(data []byte) (l pressureLevel) {
 
 // appleMemory asks sysctl and vm_stat.
 func (h *Hardware) appleMemory(ctx context.Context, m machine) error {
-	size, err := m.run(ctx, "sysctl", "-n", "hw.memsize")
+	size, err := m.ask(ctx, "sysctl", "-n", "hw.memsize")
 	if err != nil {
-		return toolError("sysctl", size, err)
+		return err
 	}
 	h.Total, _ = count(string(size))
-	out, err := m.run(ctx, "vm_stat")
+	out, err := m.ask(ctx, "vm_stat")
 	if err != nil {
-		return toolError("vm_stat", out, err)
+		return err
 	}
 	h.Available = min(parseVMStat(out), h.Total)
 	// 1 is normal, 2 warning, 4 critical.

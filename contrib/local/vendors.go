@@ -34,11 +34,20 @@ func busy(s string) int {
 
 // nvidiaGPUs asks nvidia-smi.
 func nvidiaGPUs(ctx context.Context, m machine) ([]GPU, error) {
-	out, err := m.run(ctx, "nvidia-smi", "--query-gpu=index,memory.total,memory.free,utilization.gpu,name", "--format=csv,noheader,nounits")
+	out, err := m.ask(ctx, "nvidia-smi", "--query-gpu=index,memory.total,memory.free,utilization.gpu,name", "--format=csv,noheader,nounits")
 	if err != nil {
-		return nil, toolError("nvidia-smi", out, err)
+		return nil, err
 	}
 	return parseNvidia(out)
+}
+
+// ask runs a tool. An error says which one.
+func (m machine) ask(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, err := m.run(ctx, name, args...)
+	if err != nil {
+		return nil, toolError(name, out, err)
+	}
+	return out, nil
 }
 
 func toolError(name string, out []byte, err error) error {
@@ -76,21 +85,17 @@ func parseNvidia(out []byte) ([]GPU, error) {
 
 // amdGPUs asks amd-smi, or rocm-smi, which came before it.
 func amdGPUs(ctx context.Context, m machine) ([]GPU, error) {
-	out, err := m.run(ctx, "amd-smi", "metric", "--mem-usage", "--usage", "--json")
+	out, err := m.ask(ctx, "amd-smi", "metric", "--mem-usage", "--usage", "--json")
 	if errors.Is(err, exec.ErrNotFound) {
-		out, err = m.run(ctx, "rocm-smi", "--showproductname", "--showmeminfo", "vram", "--showuse", "--json")
-		if err != nil {
-			return nil, toolError("rocm-smi", out, err)
+		if out, err = m.ask(ctx, "rocm-smi", "--showproductname", "--showmeminfo", "vram", "--showuse", "--json"); err != nil {
+			return nil, err
 		}
 		return parseROCm(out)
 	}
 	if err != nil {
-		return nil, toolError("amd-smi", out, err)
+		return nil, err
 	}
-	names, err := m.run(ctx, "amd-smi", "static", "--asic", "--json")
-	if err != nil {
-		names = nil // it is about the names only
-	}
+	names, _ := m.ask(ctx, "amd-smi", "static", "--asic", "--json") // without it, only the names are missing
 	return parseAMD(out, names)
 }
 
@@ -342,23 +347,17 @@ func parseIntelTop(out []byte) ([]GPU, error) {
 
 // appleGPUs asks system_profiler which GPUs there are, and ioreg what they use.
 func appleGPUs(ctx context.Context, m machine) ([]GPU, error) {
-	out, err := m.run(ctx, "system_profiler", "SPDisplaysDataType", "-json")
+	out, err := m.ask(ctx, "system_profiler", "SPDisplaysDataType", "-json")
 	if err != nil {
-		return nil, toolError("system_profiler", out, err)
+		return nil, err
 	}
-	reg, err := m.run(ctx, "ioreg", "-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
+	size, err := m.ask(ctx, "sysctl", "-n", "hw.memsize")
 	if err != nil {
-		reg = nil // then what is used is not known
-	}
-	size, err := m.run(ctx, "sysctl", "-n", "hw.memsize")
-	if err != nil {
-		return nil, toolError("sysctl", size, err)
+		return nil, err
 	}
 	total, _ := count(string(size))
-	limit, err := m.run(ctx, "sysctl", "-n", "iogpu.wired_limit_mb")
-	if err != nil {
-		limit = nil // older systems have none
-	}
+	reg, _ := m.ask(ctx, "ioreg", "-r", "-d", "1", "-w", "0", "-c", "IOAccelerator") // without it, what is used is not known
+	limit, _ := m.ask(ctx, "sysctl", "-n", "iogpu.wired_limit_mb")                   // older systems have none
 	wired, _ := count(string(limit))
 	return parseApple(out, reg, total, wired*mib)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -156,11 +157,7 @@ func fileText(name string, all []Change) string {
 	for i := range all {
 		people[all[i].Author]++
 	}
-	names := make([]string, 0, len(people))
-	for who := range people {
-		names = append(names, who)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(people[b]-people[a], cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(people), func(a, b string) int { return cmp.Or(people[b]-people[a], cmp.Compare(a, b)) })
 	b.WriteString("by")
 	for i, who := range names[:min(few, len(names))] {
 		if i > 0 {

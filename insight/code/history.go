@@ -343,11 +343,7 @@ func (r *reader) finish() {
 		f.times = nil
 	}
 	h.Authors = order
-	numbers := []int64{}
-	for n := range r.weeks {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
+	numbers := slices.Sorted(maps.Keys(r.weeks))
 	lines, sums, files := 0, map[string]int{}, map[string]int{}
 	came := map[int64]map[string]int{} // and went, by week and language
 	for _, f := range h.files {
@@ -377,17 +373,13 @@ func (r *reader) finish() {
 		for name, d := range w.Languages {
 			sums[name] += d
 		}
-		w.Lines, w.Languages = max(0, lines), map[string]int{}
-		for name, sum := range sums {
-			if sum > 0 {
-				w.Languages[name] = sum
-			}
-		}
 		for name, d := range came[n] {
 			files[name] += d
 		}
-		w.Files = maps.Clone(files)
-		maps.DeleteFunc(w.Files, func(_ string, n int) bool { return n <= 0 })
+		w.Lines, w.Languages, w.Files = max(0, lines), maps.Clone(sums), maps.Clone(files)
+		for _, m := range []map[string]int{w.Languages, w.Files} {
+			maps.DeleteFunc(m, func(_ string, n int) bool { return n <= 0 })
+		}
 		h.Weeks = append(h.Weeks, w)
 	}
 }
@@ -453,11 +445,7 @@ func (h *History) BusFactor(paths ...string) []*Author {
 			sum += n
 		}
 	}
-	order := make([]int, 0, len(lines))
-	for a := range lines {
-		order = append(order, a)
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(lines[b]-lines[a], a-b) })
+	order := slices.SortedFunc(maps.Keys(lines), func(a, b int) int { return cmp.Or(lines[b]-lines[a], a-b) })
 	var out []*Author
 	for have := 0; len(out) < len(order) && 2*have <= sum; {
 		a := order[len(out)]

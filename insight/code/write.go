@@ -16,9 +16,11 @@ import (
 // shown is how many rows a report has of each kind.
 const shown = 15
 
+type fields History // without its methods
+
 // summary is what reports show of a history.
 type summary struct {
-	*History
+	*fields
 	Hotspots []*File   `json:"hotspots"`
 	Churn    []*File   `json:"churn"`
 	Pairs    []Pair    `json:"pairs"`
@@ -27,7 +29,7 @@ type summary struct {
 }
 
 func (h *History) summary() *summary {
-	s := &summary{h, h.Hotspots(shown), h.Churn(shown), h.Pairs(shown), h.BusFactor(), 0}
+	s := &summary{(*fields)(h), h.Hotspots(shown), h.Churn(shown), h.Pairs(shown), h.BusFactor(), 0}
 	if n := min(27, len(h.Weeks)); n > 1 {
 		s.Growth = float64(h.Weeks[len(h.Weeks)-1].Lines-h.Weeks[len(h.Weeks)-n].Lines) / float64(n-1)
 	}
@@ -37,16 +39,7 @@ func (h *History) summary() *summary {
 // MarshalJSON writes all fields, and beside them the hotspots, the churn, the pairs, the bus factor and the growth that
 // reports show.
 func (h *History) MarshalJSON() ([]byte, error) {
-	type fields History
-	s := h.summary()
-	return json.Marshal(struct {
-		*fields
-		Hotspots []*File   `json:"hotspots"`
-		Churn    []*File   `json:"churn"`
-		Pairs    []Pair    `json:"pairs"`
-		Bus      []*Author `json:"bus_factor"`
-		Growth   float64   `json:"lines_a_week"`
-	}{(*fields)(h), s.Hotspots, s.Churn, s.Pairs, s.Bus, s.Growth})
+	return json.Marshal(h.summary())
 }
 
 // Name is the path for people: on one line, without control characters.

@@ -261,6 +261,7 @@ func (f *Forecaster) risk(out *Forecast) {
 		return
 	}
 	var reasons []string
+	all := slices.Collect(f.o.Graph.Files())
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	for _, p := range out.Probable[:min(looked, len(out.Probable))] {
 		name := runes.Path(p.Path)
@@ -272,31 +273,14 @@ func (f *Forecaster) risk(out *Forecast) {
 			add("%d files depend on %s", len(users), name)
 		}
 		same := func(other string) bool { return path.Dir(other) == path.Dir(p.Path) && code.IsTest(other) }
-		if !code.IsTest(p.Path) && !slices.ContainsFunc(users, code.IsTest) && !contains(f.o.Graph, same) {
+		if !code.IsTest(p.Path) && !slices.ContainsFunc(users, code.IsTest) && !slices.ContainsFunc(all, same) {
 			add("no test uses %s", name)
 		}
 		for _, why := range ignore.WhyRuns([]string{p.Path}, 1) {
 			add("%s", why)
 		}
 	}
-	out.Reasons = reasons
-	switch {
-	case len(reasons) == 0:
-		out.Risk = "low"
-	case len(reasons) < 3:
-		out.Risk = "medium"
-	default:
-		out.Risk = "high"
-	}
-}
-
-func contains(s *codegraph.Snapshot, is func(string) bool) bool {
-	for name := range s.Files() {
-		if is(name) {
-			return true
-		}
-	}
-	return false
+	out.Reasons, out.Risk = reasons, []string{"low", "medium", "medium", "high"}[min(len(reasons), 3)]
 }
 
 // phases tells what the calls of tools in some tasks were for.

@@ -52,7 +52,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if !r.From.IsZero() {
 		from = "Since " + r.From.Format(time.DateOnly)
 	}
-	fmt.Fprintf(b, "%s, until %s: %s\n", from, r.Until.Format("2006-01-02 15:04"), r.Total.line())
+	fmt.Fprintf(b, "%s, until %s: %s\n", from, r.Until.Format("2006-01-02 15:04"), r.Total.Line())
 	r.Month.write(b)
 	for _, t := range r.tables() {
 		if len(t.Rows) == 0 {
@@ -61,11 +61,11 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "\n%s\n", t.Title)
 		wide := 0
 		for i := range t.Rows {
-			wide = max(wide, len([]rune(t.Rows[i].label())))
+			wide = max(wide, len([]rune(t.Rows[i].Label())))
 		}
 		for i := range t.Rows {
-			name := t.Rows[i].label()
-			fmt.Fprintf(b, "  %s%s  %s\n", name, strings.Repeat(" ", wide-len([]rune(name))), t.Rows[i].line())
+			name := t.Rows[i].Label()
+			fmt.Fprintf(b, "  %s%s  %s\n", name, strings.Repeat(" ", wide-len([]rune(name))), t.Rows[i].Line())
 		}
 	}
 	r.Return.write(b)
@@ -134,8 +134,8 @@ func (r *Report) tables() []table {
 
 const maxLabel = 60 // runes
 
-// label is how a row is shown.
-func (r *Row) label() string {
+// Label is how a row is shown.
+func (r Row) Label() string {
 	name := runes.Line(r.Name)
 	if r.Title != "" {
 		name = name[:min(len(name), 8)] + " " + runes.Line(r.Title)
@@ -145,9 +145,6 @@ func (r *Row) label() string {
 	}
 	return name
 }
-
-// Label is how a row is shown in a page.
-func (r Row) Label() string { return r.label() }
 
 // Price writes the cost, or "unknown" if no answer has a price.
 func (f Figures) Price() string {
@@ -159,11 +156,8 @@ func (f Figures) Price() string {
 
 func usd(x *float64) string { return fmt.Sprintf("$%.2f", *x) }
 
-// Line says what was used in words.
-func (f Figures) Line() string { return f.line() }
-
-// line describes figures in words, without those that are zero.
-func (f *Figures) line() string {
+// Line says what was used in words, without what is zero.
+func (f Figures) Line() string {
 	var parts []string
 	add := func(n int, one, many string) {
 		if n > 0 {
@@ -292,7 +286,7 @@ func bars(rows []Row) *plot {
 	for i := range days {
 		if v := value(&days[i]); v > 0 {
 			h := max(1, (p.Height-2)*v/most)
-			p.Bars = append(p.Bars, bar{float64(i) * step, p.Height - h, max(0.5, step*0.8), h, days[i].Name + ": " + days[i].line()})
+			p.Bars = append(p.Bars, bar{float64(i) * step, p.Height - h, max(0.5, step*0.8), h, days[i].Name + ": " + days[i].Line()})
 		}
 	}
 	return p
