@@ -67,7 +67,7 @@ func (h *Hub) each(ctx context.Context, do func(*os.Root, stored) error) error {
 
 // models finds the models of a repository. Of several revisions of one, the last that came counts.
 func (h *Hub) models(root *os.Root, dir, id string) []stored {
-	files := map[string]File{}
+	repo := Repo{ID: id}
 	found := map[string]stored{}
 	_ = fs.WalkDir(root.FS(), dir+"/snapshots", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".gguf") || strings.HasPrefix(d.Name(), "mmproj") {
@@ -75,11 +75,11 @@ func (h *Hub) models(root *os.Root, dir, id string) []stored {
 		}
 		info, err := root.Stat(name)
 		if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-			files[name] = File{Path: name, Quantization: quantizationOf(name), Size: info.Size()}
+			repo.Files = append(repo.Files, File{Path: name, Quantization: quantizationOf(name), Size: info.Size()})
 		}
 		return nil
 	})
-	for _, c := range (Repo{ID: id, Files: slices.SortedFunc(maps.Values(files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })}).perRevision() {
+	for _, c := range repo.perRevision() {
 		s := stored{dir: dir, Installed: Installed{Name: c.Name(), Size: c.Size()}}
 		for _, f := range c.Files {
 			blob, modified := h.blobOf(root, dir, f.Path)

@@ -189,7 +189,7 @@ func (m *Model) finish() error {
 	if m.Layers > maxLayers {
 		return fmt.Errorf("it has more than %d layers", maxLayers)
 	}
-	sizes := map[uint32]int64{}
+	sizes, main := map[uint32]int64{}, uint32(0)
 	for _, t := range m.tensors {
 		n := int64(1)
 		for _, d := range t.dims {
@@ -199,23 +199,14 @@ func (m *Model) finish() error {
 		if m.Size > maxSize || m.Parameters > maxSize || m.Size < 0 || m.Parameters < 0 {
 			return errors.New("the weights are too large")
 		}
-		if sizes[t.kind] += t.bytes; m.Type == "" || sizes[t.kind] > sizes[m.kind()] {
-			m.Type = kinds[t.kind].name
+		if sizes[t.kind] += t.bytes; m.Type == "" || sizes[t.kind] > sizes[main] {
+			main, m.Type = t.kind, kinds[t.kind].name
 		}
 		if t.layer >= m.Layers {
 			return fmt.Errorf("tensor %q is of no layer: there are %d", t.name, m.Layers)
 		}
 	}
 	return nil
-}
-
-func (m *Model) kind() uint32 {
-	for n, k := range kinds {
-		if k.name == m.Type {
-			return n
-		}
-	}
-	return 0
 }
 
 // number returns a number of the metadata.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"os/exec"
 	"runtime"
@@ -230,14 +229,13 @@ func watch(ctx context.Context, m machine, every time.Duration, report func(Pres
 		if ctx.Err() != nil {
 			return
 		}
-		for name, p := range h.pressures() {
-			old, known := levels[name]
-			l := max(level(p.Free, p.Total, old), pressureOf(p))
-			if levels[name] = l; known && l == old {
+		for _, r := range h.readings() {
+			old, known := levels[r.key]
+			l := max(level(r.Free, r.Total, old), r.told)
+			if levels[r.key] = l; known && l == old {
 				continue
 			}
-			p.Level = pressureNames[l]
-			if !report(p) {
+			if r.Level = pressureNames[l]; !report(r.Pressure) {
 				return
 			}
 		}
@@ -249,28 +247,24 @@ func watch(ctx context.Context, m machine, every time.Duration, report func(Pres
 	}
 }
 
-// pressureOf returns the level that the system has told.
-func pressureOf(p Pressure) pressureLevel {
-	for l, name := range pressureNames {
-		if name == p.Level {
-			return pressureLevel(l)
-		}
-	}
-	return 0
+// A reading is what is known about a device. The key tells devices of the same name apart, and told is what the system itself says.
+type reading struct {
+	Pressure
+	key  string
+	told pressureLevel
 }
 
-// pressures yields what is known about each device, in order. The key tells devices of the same name apart.
-func (h Hardware) pressures() iter.Seq2[string, Pressure] {
-	return func(yield func(string, Pressure) bool) {
-		if h.Total > 0 && !yield("host", Pressure{"host", pressureNames[h.stalled], h.Available, h.Total}) {
-			return
-		}
-		for i, g := range h.GPUs {
-			if g.Total > 0 && !g.Unified && !yield(fmt.Sprint(i), Pressure{cmp.Or(g.Name, "GPU"), "", g.Free, g.Total}) {
-				return
-			}
+// readings are those of the devices whose memory is known.
+func (h Hardware) readings() (list []reading) {
+	if h.Total > 0 {
+		list = append(list, reading{Pressure{Device: "host", Free: h.Available, Total: h.Total}, "host", h.stalled})
+	}
+	for i, g := range h.GPUs {
+		if g.Total > 0 && !g.Unified {
+			list = append(list, reading{Pressure{Device: cmp.Or(g.Name, "GPU"), Free: g.Free, Total: g.Total}, fmt.Sprint(i), 0})
 		}
 	}
+	return list
 }
 
 // firstLine is for errors of tools.
