@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"slices"
@@ -48,10 +47,11 @@ func Changes(ctx context.Context, dir, name string) ([]Change, error) {
 	if err := waits(ctx, repo); err != nil {
 		return nil, fmt.Errorf("history of %s: %w", name, err)
 	}
-	prefix, err := prefixOf(ctx, repo)
+	prefix, err := repo.Text(ctx, "rev-parse", "--show-prefix")
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", name, err)
 	}
+	prefix = strings.TrimSuffix(prefix, "\n") // of the directory in the repository, or ""
 	now, from := prefix+clean, "HEAD"
 	var all []Change
 	for range mostNames {
@@ -80,16 +80,6 @@ func Changes(ctx context.Context, dir, name string) ([]Change, error) {
 		now, from = before, all[len(all)-1].Commit+"^"
 	}
 	return all, nil
-}
-
-// prefixOf returns where a directory is in its repository, or "".
-func prefixOf(ctx context.Context, repo *gitrepo.Repo) (prefix string, err error) {
-	err = repo.Run(ctx, nil, func(in io.Reader) error {
-		text, err := io.ReadAll(io.LimitReader(in, 64<<10))
-		prefix = strings.TrimSuffix(string(text), "\n")
-		return err
-	}, "rev-parse", "--show-prefix")
-	return prefix, err
 }
 
 // Together returns how many of some changes also changed another file, those with the most first, at least two each. Commits of

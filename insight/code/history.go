@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -176,15 +175,8 @@ func waits(ctx context.Context, repo *gitrepo.Repo) error {
 		}
 	}
 	names := []string{".mailmap"}
-	_ = repo.Run(ctx, nil, func(in io.Reader) error { // an error if there is none
-		text, err := io.ReadAll(io.LimitReader(in, 64<<10))
-		for name := range strings.SplitSeq(string(text), "\x00") {
-			if name != "" {
-				names = append(names, name)
-			}
-		}
-		return err
-	}, "config", "--null", "--get-all", "blame.ignoreRevsFile")
+	text, _ := repo.Text(ctx, "config", "--null", "--get-all", "blame.ignoreRevsFile") // an error if there is none
+	names = append(names, strings.FieldsFunc(text, func(r rune) bool { return r == 0 })...)
 	for _, name := range names {
 		if name = filepath.FromSlash(name); !filepath.IsAbs(name) {
 			name = filepath.Join(top, name)

@@ -279,18 +279,6 @@ func isGenerated(name string, head []byte) bool {
 	return bytes.Contains(head, []byte("DO NOT EDIT")) && bytes.Contains(bytes.ToLower(head), []byte("generated")) || bytes.Contains(head, []byte("@generated"))
 }
 
-// isVendored reports whether a file is a copy of somebody else's, by its directories.
-func isVendored(name string) bool {
-	dirs := strings.SplitSeq(strings.ToLower(path.Dir(name)), "/")
-	for d := range dirs {
-		switch d {
-		case "vendor", "node_modules", "third_party", "third-party", "thirdparty", "bower_components", "vendored":
-			return true
-		}
-	}
-	return false
-}
-
 // IsTest reports whether a file is a test or belongs to one, by its name or its directories.
 func IsTest(name string) bool {
 	base := strings.ToLower(path.Base(name))

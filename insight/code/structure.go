@@ -11,6 +11,7 @@ import (
 
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -53,7 +54,7 @@ func StructureOf(s *codegraph.Snapshot) *Structure {
 				used[Export{r.File, r.Name}] = true
 			}
 		}
-		if facts.Generated || isVendored(name) || IsTest(name) {
+		if facts.Generated || ignore.Vendored(name) || IsTest(name) {
 			continue
 		}
 		files = append(files, name)
@@ -62,7 +63,7 @@ func StructureOf(s *codegraph.Snapshot) *Structure {
 			needs[dir] = map[string]bool{}
 		}
 		for _, on := range s.Dependencies(name) {
-			if other := path.Dir(on); other != dir && !isVendored(on) && !IsTest(on) && s.Facts(on) != nil {
+			if other := path.Dir(on); other != dir && !ignore.Vendored(on) && !IsTest(on) && s.Facts(on) != nil {
 				needs[dir][other] = true
 			}
 		}

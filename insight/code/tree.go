@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -50,7 +51,7 @@ func (r *reader) tree(ctx context.Context, repo *gitrepo.Repo, dir string, o *Op
 		f := r.head(b.path)
 		f.here, f.Path = true, b.path
 		r.Files = append(r.Files, f)
-		f.Vendored = isVendored(b.path)
+		f.Vendored = ignore.Vendored(b.path)
 		f.Generated = isGenerated(b.path, nil)
 		switch {
 		case f.Language == "" && !b.script:

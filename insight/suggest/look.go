@@ -1,7 +1,6 @@
 package suggest
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -23,6 +22,7 @@ import (
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/insight/code"
 	"github.com/aycoder/aycoder/internal/gitrepo"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
@@ -60,10 +60,9 @@ func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
 	if f.Dir == "" {
 		return nil
 	}
-	remotes, ahead := 0, 0
-	_ = repo.Run(ctx, nil, lines(func(string) { remotes++ }), "for-each-ref", "--count=1", "refs/remotes")
-	err = repo.Run(ctx, nil, lines(func(s string) { ahead, _ = strconv.Atoi(s) }), "rev-list", "--count", "HEAD", "--not", "--remotes")
-	if err == nil && remotes > 0 && ahead > 0 {
+	remote, _ := repo.Text(ctx, "for-each-ref", "--count=1", "refs/remotes")
+	text, err := repo.Text(ctx, "rev-list", "--count", "HEAD", "--not", "--remotes")
+	if ahead, _ := strconv.Atoi(strings.TrimSpace(text)); err == nil && remote != "" && ahead > 0 {
 		f.add(Work, "", 0, "ahead", "%s not pushed", count(ahead, "commit"))
 	}
 	return nil
@@ -105,17 +104,6 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		names = append(names, name)
 	}
 	return names, nil
-}
-
-// lines returns a reader of output that calls a function for each line.
-func lines(each func(string)) func(io.Reader) error {
-	return func(in io.Reader) error {
-		s := bufio.NewScanner(in)
-		for s.Scan() {
-			each(s.Text())
-		}
-		return s.Err()
-	}
 }
 
 func count(n int, what string) string {
@@ -177,7 +165,7 @@ func (f *finder) texts(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, open := slices.BinarySearch(f.open, name); vendored(name) || isLock(name) || f.Uncommitted && !open {
+		if _, open := slices.BinarySearch(f.open, name); ignore.Vendored(name) || isLock(name) || f.Uncommitted && !open {
 			continue
 		}
 		if looked++; f.Uncommitted && looked > maxOpen {
@@ -383,7 +371,7 @@ func (f *finder) directories(each func(d *directory, name string, facts *source.
 	var order []*directory
 	for name := range f.s.Files() {
 		facts := f.s.Facts(name)
-		if facts == nil || facts.Generated || vendored(name) {
+		if facts == nil || facts.Generated || ignore.Vendored(name) {
 			continue
 		}
 		key := path.Dir(name) + "\x00" + string(facts.Language)

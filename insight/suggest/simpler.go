@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder/insight/refactor"
+	"github.com/aycoder/aycoder/internal/ignore"
 )
 
 // simpler tells which Go code can be made simpler.
 func (f *finder) simpler(ctx context.Context) error {
 	dirs := map[string][]string{}
 	for name := range f.s.Files() {
-		if vendored(name) {
+		if ignore.Vendored(name) {
 			continue
 		}
 		switch path.Ext(name) {

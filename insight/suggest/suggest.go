@@ -31,6 +31,7 @@ import (
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/lint"
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/tools"
 )
@@ -299,7 +300,7 @@ func (f *finder) dependencies(ctx context.Context) error {
 	}
 	var all []Package
 	for name := range f.s.Files() {
-		if vendored(name) {
+		if ignore.Vendored(name) {
 			continue
 		}
 		if !isLock(name) {
@@ -379,15 +380,4 @@ func (f *finder) dependencies(ctx context.Context) error {
 
 func isLock(name string) bool {
 	return slices.Contains([]string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock"}, path.Base(name))
-}
-
-// vendored reports whether somebody else has written a file, by its directories.
-func vendored(name string) bool {
-	for dir := range strings.SplitSeq(path.Dir(name), "/") {
-		switch dir {
-		case "vendor", "node_modules", "third_party", "thirdparty", "bower_components":
-			return true
-		}
-	}
-	return false
 }

@@ -94,6 +94,16 @@ func (r *Repo) Run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	return err
 }
 
+// Text is Run for a command that prints little. It returns what it has printed, at most 64 KiB.
+func (r *Repo) Text(ctx context.Context, args ...string) (text string, err error) {
+	err = r.Run(ctx, nil, func(in io.Reader) error {
+		data, err := io.ReadAll(io.LimitReader(in, 64<<10))
+		text = string(data)
+		return err
+	}, args...)
+	return text, err
+}
+
 // watched is the output of a program, whose reader has a timer that runs while it waits.
 type watched struct {
 	io.Reader

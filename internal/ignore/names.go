@@ -44,6 +44,14 @@ func (s set) has(name string) bool { return slices.Contains(s, name) }
 // search.
 func Skipped(name string) bool { return vcs.has(name) || dependencies.has(name) }
 
+// Vendored reports whether a file is a copy of somebody else's, by its directories.
+func Vendored(name string) bool {
+	dirs := strings.Split(strings.ToLower(name), "/")
+	return slices.ContainsFunc(dirs[:len(dirs)-1], set{
+		"vendor", "node_modules", "third_party", "third-party", "thirdparty", "bower_components", "vendored",
+	}.has)
+}
+
 // Temp reports whether the path names a file that stands beside another one while that is
 // exchanged, or that says what is exchanged. Nobody is shown these. They are there for
 // moments only, or after a crash.
