@@ -68,7 +68,7 @@ func callsOf(name string) func(*chat, context.Context, string) (string, error) {
 	return func(c *chat, ctx context.Context, words string) (string, error) {
 		sub, _ := c.app.subcommand(name)
 		var b strings.Builder
-		k := &call{app: c.app, out: &b, args: strings.Fields(words), on: map[string]bool{}}
+		k := &call{app: c.app, out: &b, args: strings.Fields(words)}
 		err := k.parse(sub)
 		switch {
 		case errors.Is(err, flag.ErrHelp):

@@ -19,7 +19,7 @@ func (a *app) names() (commands, flags []string) {
 	for _, c := range a.subcommands() {
 		commands = append(commands, c.name)
 	}
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		flags = append(flags, "-"+f.name)
 	}
 	return commands, append(flags, "-h")
@@ -49,7 +49,7 @@ func (k *call) completeBash(b *strings.Builder) {
 	}
 	b.WriteString("\t\tesac\n\t\tif [[ -n $words ]]; then\n\t\t\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n\t\t\treturn\n\t\tfi\n\tfi\n")
 	b.WriteString("\tcase $prev in\n")
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		switch {
 		case f.values != nil:
 			fmt.Fprintf(b, "\t-%s) words='%s' ;;\n", f.name, strings.Join(f.values, " "))
@@ -80,7 +80,7 @@ func (k *call) completeZsh(b *strings.Builder) {
 		}
 	}
 	b.WriteString("\tesac\n\t_arguments \\\n")
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		fmt.Fprintf(b, "\t\t'-%s[%s]%s' \\\n", f.name, quoteZsh(f.help), zshValue(f))
 	}
 	b.WriteString("\t\t'*:prompt:_files'\n}\ncompdef _aycoder aycoder\n")
@@ -108,7 +108,7 @@ func (k *call) completeFish(b *strings.Builder) {
 			fmt.Fprintf(b, "complete -c aycoder -f -n '__fish_seen_subcommand_from %s' -a %s\n", c.name, quote(w))
 		}
 	}
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		fmt.Fprintf(b, "complete -c aycoder -n __fish_use_subcommand -o %s -d %s", f.name, quote(f.help))
 		switch {
 		case f.values != nil:

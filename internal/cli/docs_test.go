@@ -21,7 +21,7 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 func tables() map[string]string {
 	var flags, subcommands, codes, vendors, slash strings.Builder
 	flags.WriteString("| flag | meaning |\n| --- | --- |\n")
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		fmt.Fprintf(&flags, "| `%s` | %s |\n", strings.TrimSpace("-"+f.name+" "+f.arg), cell(f.help))
 	}
 	subcommands.WriteString("| command | meaning |\n| --- | --- |\n")

@@ -57,70 +57,70 @@ type flagDef struct {
 	arg    string // what its value is called, or "" for a switch
 	help   string
 	values []string // those that it can have, or nil
-	set    func(o *options, value string) error
+	set    func(value string) error
 }
 
-// flagTable lists the flags in the order of the usage.
-func flagTable() []flagDef {
+// flagTable lists the flags, which set options, in the order of the usage.
+func flagTable(o *options) []flagDef {
 	modes := []string{string(policy.Ask), string(policy.AcceptEdits), string(policy.Plan), string(policy.FullAuto)}
 	return []flagDef{
-		{"p", "", "print the answer and exit; activity goes to stderr, nothing is asked", nil, onOff(func(o *options) *bool { return &o.print })},
-		{"output", "format", "with -p: text, json (one object) or events (one a line)", []string{formatText, formatJSON, formatEvents}, text(func(o *options) *string { return &o.output })},
-		{"input", "format", "events: take prompts, decisions and cancel as JSON lines from stdin", []string{formatEvents}, text(func(o *options) *string { return &o.input })},
-		{"schema", "file", "with -p: answer with a JSON document that fits the JSON Schema in the file", nil, text(func(o *options) *string { return &o.schema })},
-		{"i", "image", "show the model an image (PNG, JPEG, GIF, WebP); repeatable", nil, list(func(o *options) *[]string { return &o.images })},
-		{"model", "name", "provider/model, such as " + defaultModel + ", or demo", nil, text(func(o *options) *string { return &o.model })},
-		{"base-url", "address", "the address of the model's service", nil, text(func(o *options) *string { return &o.baseURL })},
-		{"mode", "name", "ask (before anything is changed), accept-edits, plan (only look), or full-auto (ask only about what is dangerous)", modes, func(o *options, s string) (err error) {
+		{"p", "", "print the answer and exit; activity goes to stderr, nothing is asked", nil, onOff(&o.print)},
+		{"output", "format", "with -p: text, json (one object) or events (one a line)", []string{formatText, formatJSON, formatEvents}, text(&o.output)},
+		{"input", "format", "events: take prompts, decisions and cancel as JSON lines from stdin", []string{formatEvents}, text(&o.input)},
+		{"schema", "file", "with -p: answer with a JSON document that fits the JSON Schema in the file", nil, text(&o.schema)},
+		{"i", "image", "show the model an image (PNG, JPEG, GIF, WebP); repeatable", nil, list(&o.images)},
+		{"model", "name", "provider/model, such as " + defaultModel + ", or demo", nil, text(&o.model)},
+		{"base-url", "address", "the address of the model's service", nil, text(&o.baseURL)},
+		{"mode", "name", "ask (before anything is changed), accept-edits, plan (only look), or full-auto (ask only about what is dangerous)", modes, func(s string) (err error) {
 			o.mode, err = policy.ParseMode(s)
 			return err
 		}},
-		{"allow", "rules", "calls that need no approval: edit_file, 'bash:go test *'; repeatable", nil, list(func(o *options) *[]string { return &o.allow })},
-		{"sandbox", "", "commands change files here only, and have no network unless asked for", nil, onOff(func(o *options) *bool { return &o.sandbox })},
-		{"max-turns", "n", "answers of the model in one run (50)", nil, text(func(o *options) *string { return &o.maxTurns })},
-		{"max-cost", "usd", "what the conversation may cost, in US dollars", nil, text(func(o *options) *string { return &o.maxCost })},
-		{"c", "", "go on with the newest session of this directory", nil, onOff(func(o *options) *bool { return &o.last })},
-		{"r", "id", "go on with this session; the beginning of its id is enough", nil, filled(func(o *options) *string { return &o.resume })},
-		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(func(o *options) *bool { return &o.noSession })},
-		{"C", "dir", "work in this directory", nil, text(func(o *options) *string { return &o.dir })},
-		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, list(func(o *options) *[]string { return &o.addDirs })},
-		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, filled(func(o *options) *string { return &o.worktree })},
-		{"profile", "name", "settings of that profile of the configuration", nil, text(func(o *options) *string { return &o.profile })},
-		{"trust", "", "believe the instructions, skills and lessons of this directory, and show the model a map of its code", nil, onOff(func(o *options) *bool { return &o.trust })},
-		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(func(o *options) *bool { return &o.plain })},
-		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(func(o *options) *bool { return &o.verbose })},
-		{"log", "file", "append to this file what happens: ids, names, sizes and times, no texts", nil, filled(func(o *options) *string { return &o.log })},
-		{"version", "", "print the version and exit", nil, onOff(func(o *options) *bool { return &o.version })},
+		{"allow", "rules", "calls that need no approval: edit_file, 'bash:go test *'; repeatable", nil, list(&o.allow)},
+		{"sandbox", "", "commands change files here only, and have no network unless asked for", nil, onOff(&o.sandbox)},
+		{"max-turns", "n", "answers of the model in one run (50)", nil, text(&o.maxTurns)},
+		{"max-cost", "usd", "what the conversation may cost, in US dollars", nil, text(&o.maxCost)},
+		{"c", "", "go on with the newest session of this directory", nil, onOff(&o.last)},
+		{"r", "id", "go on with this session; the beginning of its id is enough", nil, filled(&o.resume)},
+		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(&o.noSession)},
+		{"C", "dir", "work in this directory", nil, text(&o.dir)},
+		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, list(&o.addDirs)},
+		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, filled(&o.worktree)},
+		{"profile", "name", "settings of that profile of the configuration", nil, text(&o.profile)},
+		{"trust", "", "believe the instructions, skills and lessons of this directory, and show the model a map of its code", nil, onOff(&o.trust)},
+		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(&o.plain)},
+		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(&o.verbose)},
+		{"log", "file", "append to this file what happens: ids, names, sizes and times, no texts", nil, filled(&o.log)},
+		{"version", "", "print the version and exit", nil, onOff(&o.version)},
 	}
 }
 
-func text(field func(*options) *string) func(*options, string) error {
-	return func(o *options, s string) error {
-		*field(o) = s
+func text(to *string) func(string) error {
+	return func(s string) error {
+		*to = s
 		return nil
 	}
 }
 
 // filled is text for a flag that would have no effect without a value, as that of a variable that is not set.
-func filled(field func(*options) *string) func(*options, string) error {
-	return func(o *options, s string) error {
-		if *field(o) = s; s == "" {
+func filled(to *string) func(string) error {
+	return func(s string) error {
+		if *to = s; s == "" {
 			return errors.New("it is empty")
 		}
 		return nil
 	}
 }
 
-func list(field func(*options) *[]string) func(*options, string) error {
-	return func(o *options, s string) error {
-		*field(o) = append(*field(o), s)
+func list(to *[]string) func(string) error {
+	return func(s string) error {
+		*to = append(*to, s)
 		return nil
 	}
 }
 
-func onOff(field func(*options) *bool) func(*options, string) error {
-	return func(o *options, s string) (err error) {
-		*field(o), err = strconv.ParseBool(s)
+func onOff(to *bool) func(string) error {
+	return func(s string) (err error) {
+		*to, err = strconv.ParseBool(s)
 		return err
 	}
 }
@@ -128,22 +128,12 @@ func onOff(field func(*options) *bool) func(*options, string) error {
 // parse parses the arguments. Flags may precede, follow and interrupt the words of the prompt, up to "--".
 func parse(args []string) (*options, error) {
 	o := &options{output: formatText}
-	fs := flag.NewFlagSet("aycoder", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	for _, f := range flagTable() {
-		set := func(s string) error { return f.set(o, s) }
-		if f.arg == "" {
-			fs.BoolFunc(f.name, "", set)
-			continue
-		}
-		fs.Func(f.name, "", set)
-	}
-	words, err := interspersed(fs, args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil, err
+	words, err := parseFlags(flagTable(o), args)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		err = fmt.Errorf("%w; aycoder -h shows the flags", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s; aycoder -h shows the flags", unknownFlag(err, fs))
+		return nil, err
 	}
 	o.prompt = strings.Join(words, " ")
 	return o, o.check()
@@ -197,12 +187,22 @@ func (o *options) nameDirs() error {
 	return nil
 }
 
-// interspersed parses flags in any position, and returns the other words.
-func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
-	var words []string
+// parseFlags sets flags, in any position up to "--", and returns the other words.
+func parseFlags(flags []flagDef, args []string) (words []string, err error) {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	for _, f := range flags {
+		if f.arg == "" {
+			fs.BoolFunc(f.name, "", f.set)
+		} else {
+			fs.Func(f.name, "", f.set)
+		}
+	}
 	for {
-		if err := fs.Parse(args); err != nil {
+		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, err
+		} else if err != nil {
+			return nil, errors.New(unknownFlag(err, flags))
 		}
 		rest := fs.Args()
 		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" || len(rest) == 0 {
@@ -213,13 +213,15 @@ func interspersed(fs *flag.FlagSet, args []string) ([]string, error) {
 }
 
 // unknownFlag returns the text of an error of package flag. That of a flag that there is not names those like it.
-func unknownFlag(err error, fs *flag.FlagSet) string {
+func unknownFlag(err error, flags []flagDef) string {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return err.Error()
 	}
 	var names []string
-	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	for _, f := range flags {
+		names = append(names, f.name)
+	}
 	text := "there is no flag -" + name
 	if near := similar(name, names); len(near) > 0 {
 		text += " (did you mean -" + strings.Join(near, " or -") + "?)"

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/cli/line"
@@ -141,7 +142,7 @@ func (a *app) subcommand(name string) (subcommand, bool) {
 func (a *app) call(c subcommand, args []string) int {
 	ctx, stop := a.withSignals()
 	defer stop()
-	k := &call{app: a, out: a.stdout, args: args, on: map[string]bool{}, values: map[string]string{}, lists: map[string][]string{}}
+	k := &call{app: a, out: a.stdout, args: args}
 	if len(args) > 0 && slices.ContainsFunc(c.more, func(x Action) bool { return x.Name == args[0] }) {
 		c.raw, c.run = true, c.extend
 	}
@@ -191,25 +192,24 @@ func (k *call) parse(c subcommand) error {
 	if c.raw {
 		return nil
 	}
-	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.BoolVar(&k.json, "json", false, "")
+	k.on, k.values, k.lists = map[string]bool{}, map[string]string{}, map[string][]string{}
+	flags := []flagDef{{name: "json", set: onOff(&k.json)}}
 	for _, f := range c.flags {
-		if f.Value != "" {
-			fs.Func(f.Name, "", func(v string) error {
-				k.values[f.Name], k.lists[f.Name] = v, append(k.lists[f.Name], v)
-				return nil
-			})
-			continue
+		set := func(v string) error {
+			k.values[f.Name], k.lists[f.Name] = v, append(k.lists[f.Name], v)
+			return nil
 		}
-		fs.BoolFunc(f.Name, "", func(string) error { k.on[f.Name] = true; return nil })
+		if f.Value == "" {
+			set = func(v string) (err error) { k.on[f.Name], err = strconv.ParseBool(v); return err }
+		}
+		flags = append(flags, flagDef{name: f.Name, arg: f.Value, set: set})
 	}
-	words, err := interspersed(fs, k.args)
+	words, err := parseFlags(flags, k.args)
 	switch {
 	case errors.Is(err, flag.ErrHelp) || len(words) > 0 && words[0] == "help":
 		return flag.ErrHelp
 	case err != nil:
-		return c.wrong(unknownFlag(err, fs))
+		return c.wrong(err.Error())
 	case k.json && k.on["html"]:
 		return c.wrong("-html and -json exclude each other")
 	case len(c.actions) == 0 && len(words) > 0:

@@ -32,7 +32,7 @@ func TestHelp(t *testing.T) {
 		require.Equal(t, ended{c.usage(usageWidth), "", exitOK}, got)
 		require.Equal(t, exitUsage, runProgram(t, nil, "", c.name, "-nonsense").code)
 	}
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		require.Contains(t, help.out, "\n  "+strings.TrimSpace("-"+f.name+" "+f.arg))
 	}
 	require.Equal(t, exitUsage, runProgram(t, nil, "", "doctor", "now").code)

@@ -57,7 +57,7 @@ func (a *app) usage() string {
 		entry(&b, c.name, c.help)
 	}
 	b.WriteString("\nflags:\n")
-	for _, f := range flagTable() {
+	for _, f := range flagTable(&options{}) {
 		entry(&b, strings.TrimSpace("-"+f.name+" "+f.arg), f.help)
 	}
 	b.WriteString("\nexit status:\n")
