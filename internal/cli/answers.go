@@ -35,21 +35,27 @@ func stepping(seq iter.Seq2[aycoder.Event, error]) (<-chan step, chan<- struct{}
 	return steps, next
 }
 
-// answers lets an agent answer. A prompt such as "/review main.go" calls a command or a skill of the project or
-// of the user; more stands behind what that makes of it.
-func answers(ctx context.Context, rt *harness.Runtime, in aycoder.Input, more string, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
+// An expander is an agent whose prompts, such as "/review main.go", may call a command or a skill of the project or of the
+// user; more stands behind what that makes of them.
+type expander struct {
+	rt   *harness.Runtime
+	more string
+}
+
+// Run implements [aycoder.Agent].
+func (e expander) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
 	if in.Prompt == "" { // images, or a run that goes on
-		in.Prompt += more
-		return rt.Run(ctx, in, opts...)
+		in.Prompt += e.more
+		return e.rt.Run(ctx, in, opts...)
 	}
 	return func(yield func(aycoder.Event, error) bool) {
 		var typed harness.Typed
-		for ev, err := range rt.Expand(ctx, in.Prompt, &typed) {
+		for ev, err := range e.rt.Expand(ctx, in.Prompt, &typed) {
 			if !yield(ev, err) || err != nil {
 				return
 			}
 		}
-		typed.Input.Prompt += more
+		typed.Input.Prompt += e.more
 		typed.Input.Parts = append(typed.Input.Parts, in.Parts...)
 		typed.Run(ctx, opts...)(yield)
 	}

@@ -293,7 +293,7 @@ func (c *chat) warnCut(res *aycoder.Result) {
 // start runs the agent: see stepping.
 func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
 	in := aycoder.Input{Prompt: prompt, Parts: c.images(prompt)}
-	return stepping(answers(ctx, c.session.Runtime, in, c.heard, aycoder.Into(res)))
+	return stepping(expander{c.session.Runtime, c.heard}.Run(ctx, in, aycoder.Into(res)))
 }
 
 // work starts a run, and shows its events until it is over. After an interrupt that is soon, even if a
@@ -500,10 +500,8 @@ func explain(err error) string {
 func remedy(err error) string {
 	key, network := "Check the provider's key, or get a new one.", "Check the network, and that the service runs."
 	if e, ok := errors.AsType[*aycoder.ModelError](err); ok {
-		for _, v := range vendorTable() {
-			if v.provider == e.Provider {
-				key = "Check the provider's key, usually in " + strings.Join(v.keys, " or ") + ", or get a new one."
-			}
+		if v, ok := vendorOf(e.Provider); ok {
+			key = "Check the provider's key, usually in " + strings.Join(v.keys, " or ") + ", or get a new one."
 		}
 		if e.Provider == "anthropic" {
 			network = "Check the network, and the address in " + baseURLEnv + " if it is set."

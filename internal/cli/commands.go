@@ -86,12 +86,7 @@ func (c *chat) commands() []command {
 
 // find returns the command with a name.
 func (c *chat) find(name string) (command, bool) {
-	list := c.commands()
-	i := slices.IndexFunc(list, func(cmd command) bool { return cmd.name == name })
-	if i < 0 {
-		return command{}, false
-	}
-	return list[i], true
+	return first(c.commands(), func(cmd command) bool { return cmd.name == name })
 }
 
 // called returns the name of the command that a line calls, and the words behind it. A path such as /etc/hosts is none.

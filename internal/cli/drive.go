@@ -303,11 +303,11 @@ func meant[T interface{ Decided() bool }](x order, what string, all []T, digest 
 	if x.Digest == "" && len(all) > 1 {
 		return found, fmt.Errorf("more than one %s %q is open: say the digest", what, x.ID)
 	}
-	i := slices.IndexFunc(all, func(one T) bool { return x.Digest == "" || x.Digest == digest(one) })
-	if i < 0 {
-		return found, fmt.Errorf("the %s %q has another digest", what, x.ID)
+	found, ok := first(all, func(one T) bool { return x.Digest == "" || x.Digest == digest(one) })
+	if !ok {
+		err = fmt.Errorf("the %s %q has another digest", what, x.ID)
 	}
-	return all[i], nil
+	return found, err
 }
 
 // decide answers a question.

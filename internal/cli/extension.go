@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/aycoder/aycoder/config"
@@ -145,13 +144,8 @@ func (a *app) runtimeFor(flags []string, open func(s *session, o *options, st *s
 		return nil, nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	case o.prompt != "" || o.print || o.worktree != "" || o.model == demoModel:
 		return nil, nil, errNoConversation
-	case o.dir != "":
-		err = os.Chdir(o.dir)
 	}
-	if err == nil {
-		err = o.nameDirs()
-	}
-	if err != nil {
+	if err := o.enter(); err != nil {
 		return nil, nil, err
 	}
 	st, err := a.load(o)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,11 +50,13 @@ func (a *app) key(v vendor) string {
 	if a.enteredKey(v.provider) != "" {
 		return v.keys[0]
 	}
-	i := slices.IndexFunc(v.keys, func(name string) bool { return a.getenv(name) != "" })
-	if i < 0 {
-		return ""
-	}
-	return v.keys[i]
+	name, _ := first(v.keys, func(name string) bool { return a.getenv(name) != "" })
+	return name
+}
+
+// vendorOf returns the vendor of a provider that needs a key.
+func vendorOf(provider string) (vendor, bool) {
+	return first(vendorTable(), func(v vendor) bool { return v.provider == provider })
 }
 
 // customaryKeys returns the variables with the keys of providers whose address no variable changes: see [config.WithKeys].

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -161,6 +162,16 @@ func (o *options) check() error {
 		return errors.New("-no-session starts a conversation that is not kept; it does not go with -c or -r")
 	}
 	return nil
+}
+
+// enter goes to the directory of the flag, and names the further ones.
+func (o *options) enter() error {
+	if o.dir != "" {
+		if err := os.Chdir(o.dir); err != nil {
+			return err
+		}
+	}
+	return o.nameDirs()
 }
 
 // nameDirs gives each further directory a name, its own or the one that the flag has for it.

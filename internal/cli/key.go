@@ -53,12 +53,8 @@ func (c *chat) keyNeeded(model string) (vendor, bool) {
 	if main, _, _ := strings.Cut(c.settings.model, "/"); c.options.baseURL != "" && provider == main && provider != "anthropic" {
 		return vendor{}, false // a service of the user's, which may need none
 	}
-	for _, v := range vendorTable() {
-		if v.provider == provider {
-			return v, c.app.key(v) == "" && (provider != "anthropic" || c.app.keyless())
-		}
-	}
-	return vendor{}, false
+	v, ok := vendorOf(provider)
+	return v, ok && c.app.key(v) == "" && (provider != "anthropic" || c.app.keyless())
 }
 
 // askKey lets the user enter the key of a vendor, and says where to put it.

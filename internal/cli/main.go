@@ -78,11 +78,8 @@ func (a *app) run(args []string) int {
 		return a.say(a.usage())
 	case err == nil && o.version:
 		return a.say(version() + "\n")
-	case err == nil && o.dir != "":
-		err = os.Chdir(o.dir)
-	}
-	if err == nil { // before the worktree, from which relative paths would lead elsewhere
-		err = o.nameDirs()
+	case err == nil: // before the worktree, from which relative paths would lead elsewhere
+		err = o.enter()
 	}
 	if err != nil {
 		a.tell(clean(err.Error()))

@@ -51,10 +51,8 @@ func (a *app) providersWithKeyFirst() []string {
 
 // hasKey reports whether a key of a provider is in the environment, or nil for a provider without a key.
 func (a *app) hasKey(provider string) *bool {
-	for _, v := range vendorTable() {
-		if v.provider == provider {
-			return new(a.key(v) != "")
-		}
+	if v, ok := vendorOf(provider); ok {
+		return new(a.key(v) != "")
 	}
 	return nil
 }

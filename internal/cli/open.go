@@ -115,13 +115,6 @@ func (s *session) model() string {
 
 // converse makes the agent with one of the conversations of a place.
 func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opts []harness.Option) error {
-	if p.note != "" {
-		defer func() {
-			if s.Runtime != nil {
-				s.Notify("session", p.note)
-			}
-		}()
-	}
 	ids, err := p.choose(ctx, o)
 	if err != nil {
 		return err
@@ -136,6 +129,9 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 		return err
 	}
 	s.kept = p.kept
+	if p.note != "" {
+		s.Notify("session", p.note)
+	}
 	s.resumed(o)
 	return nil
 }

@@ -190,10 +190,8 @@ func find(ctx context.Context, store journal.Store, prefix string) (journal.Entr
 	if err != nil {
 		return journal.Entry{}, err
 	}
-	for _, e := range all {
-		if e.ID == prefix {
-			return e, nil
-		}
+	if e, ok := first(all, func(e journal.Entry) bool { return e.ID == prefix }); ok {
+		return e, nil
 	}
 	switch len(all) {
 	case 0:

@@ -79,36 +79,34 @@ func (p *pluginCommand) list(ctx context.Context) error {
 	}
 	var out []listedPlugin
 	for _, x := range all {
-		out = append(out, listedPlugin{x.Name, stateOf(x), x.Source.String()})
+		out = append(out, listedOfPlugin(x))
 	}
 	return printList(p.call, out, func(x *listedPlugin) string {
 		return x.Name + ": " + x.State + ", from " + x.Source
 	}, "There are no plugins. See aycoder plugin -h.")
 }
 
-func stateOf(x plugin.Installed) string {
+func listedOfPlugin(x plugin.Installed) listedPlugin {
+	state := "on"
 	switch {
 	case x.Err != nil:
-		return "damaged"
+		state = "damaged"
 	case !x.Enabled:
-		return "off"
+		state = "off"
 	case !x.Trusted:
-		return "not trusted"
+		state = "not trusted"
 	}
-	return "on"
+	return listedPlugin{x.Name, state, x.Source.String()}
 }
 
 // find returns an installed plugin.
 func (p *pluginCommand) find(ctx context.Context, name string) (plugin.Installed, error) {
 	all, err := p.store.List(ctx)
-	i := slices.IndexFunc(all, func(x plugin.Installed) bool { return x.Name == name })
-	switch {
-	case err != nil:
-		return plugin.Installed{}, err
-	case i < 0:
-		return plugin.Installed{}, fmt.Errorf("there is no plugin %q", name)
+	x, ok := first(all, func(x plugin.Installed) bool { return x.Name == name })
+	if err == nil && !ok {
+		err = fmt.Errorf("there is no plugin %q", name)
 	}
-	return all[i], nil
+	return x, err
 }
 
 // index is the file with the plugins of a source.
@@ -134,10 +132,8 @@ func (p *pluginCommand) add(ctx context.Context, from plugin.Source, name string
 		return err
 	}
 	offers, _ := plugin.ParseIndex(data, st.Source)
-	for _, o := range offers {
-		if o.Name == name {
-			return p.add(ctx, o.Source, "")
-		}
+	if o, ok := first(offers, func(o plugin.Offer) bool { return o.Name == name }); ok {
+		return p.add(ctx, o.Source, "")
 	}
 	fmt.Fprintf(p.out, "%s has an index:\n", clean(from.String()))
 	for _, o := range offers {
@@ -179,7 +175,7 @@ func (p *pluginCommand) update(ctx context.Context, name string) error {
 
 // install shows what a plugin brings, installs it, and asks whether to trust it.
 func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
-	p.brings(st.Plugin)
+	writeBrings(p.out, st.Plugin)
 	if err := st.Install(ctx); err != nil {
 		return err
 	}
@@ -194,8 +190,6 @@ func (p *pluginCommand) install(ctx context.Context, st *plugin.Staged) error {
 	}
 	return p.store.Trust(ctx, st.Plugin, true)
 }
-
-func (p *pluginCommand) brings(x *plugin.Plugin) { writeBrings(p.out, x) }
 
 func writeBrings(w io.Writer, x *plugin.Plugin) {
 	fmt.Fprintln(w, strings.TrimSpace(x.Name+" "+x.Version)+":", x.Description)
@@ -217,7 +211,7 @@ func (p *pluginCommand) show(ctx context.Context, name string) error {
 		Version     string   `json:"version,omitempty"`
 		Description string   `json:"description,omitempty"`
 		Brings      []string `json:"brings"`
-	}{listedPlugin{x.Name, stateOf(x), x.Source.String()}, x.Plugin.Version, x.Plugin.Description, x.Plugin.Brings()}
+	}{listedOfPlugin(x), x.Plugin.Version, x.Plugin.Description, x.Plugin.Brings()}
 	return p.print(shown, func(w io.Writer) { writeBrings(w, x.Plugin) })
 }
 

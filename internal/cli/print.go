@@ -158,17 +158,9 @@ func (p *printer) begin() { p.began, p.conflicts, p.value = time.Now(), map[stri
 // events lets the agent answer, with text or with a document.
 func (p *printer) events(ctx context.Context, rt *harness.Runtime, in aycoder.Input, res *aycoder.Result) iter.Seq2[aycoder.Event, error] {
 	if p.schema == nil {
-		return answers(ctx, rt, in, "", aycoder.Into(res))
+		return expander{rt: rt}.Run(ctx, in, aycoder.Into(res))
 	}
-	return generate.RunAs(ctx, expanding{rt}, in, &p.value, generate.WithSchema(p.schema), generate.WithRun(aycoder.Into(res)))
-}
-
-// expanding is an agent whose prompts may call a command or a skill.
-type expanding struct{ rt *harness.Runtime }
-
-// Run implements [aycoder.Agent].
-func (e expanding) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	return answers(ctx, e.rt, in, "", opts...)
+	return generate.RunAs(ctx, expander{rt: rt}, in, &p.value, generate.WithSchema(p.schema), generate.WithRun(aycoder.Into(res)))
 }
 
 // event shows an event. The last message is the answer; earlier texts of the model are

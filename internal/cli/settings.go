@@ -119,17 +119,16 @@ func (a *app) sources(o *options, st *settings) []config.Option {
 // flags are those of the command line that set keys of the configuration, if they are given.
 func (o *options) flags() []config.Option {
 	var from []config.Option
-	if o.mode != "" {
-		from = append(from, config.WithFlag("-mode", "approval.mode", string(o.mode)))
+	add := func(flag, key, value string) {
+		if value != "" {
+			from = append(from, config.WithFlag(flag, key, value))
+		}
 	}
-	if o.maxTurns != "" {
-		from = append(from, config.WithFlag("-max-turns", "agent.max_turns", o.maxTurns))
-	}
-	if o.maxCost != "" {
-		from = append(from, config.WithFlag("-max-cost", "agent.max_cost", o.maxCost))
-	}
+	add("-mode", "approval.mode", string(o.mode))
+	add("-max-turns", "agent.max_turns", o.maxTurns)
+	add("-max-cost", "agent.max_cost", o.maxCost)
 	if o.sandbox {
-		from = append(from, config.WithFlag("-sandbox", "sandbox.mode", "on"))
+		add("-sandbox", "sandbox.mode", "on")
 	}
 	return from
 }

@@ -130,12 +130,15 @@ func (a *app) serveFlags() []Flag {
 
 // subcommand returns the command of a name.
 func (a *app) subcommand(name string) (subcommand, bool) {
-	all := a.subcommands()
-	i := slices.IndexFunc(all, func(c subcommand) bool { return c.name == name })
-	if i < 0 {
-		return subcommand{}, false
+	return first(a.subcommands(), func(c subcommand) bool { return c.name == name })
+}
+
+// first returns the first item of a list that fits.
+func first[T any](list []T, fits func(T) bool) (found T, ok bool) {
+	if i := slices.IndexFunc(list, fits); i >= 0 {
+		return list[i], true
 	}
-	return all[i], true
+	return found, false
 }
 
 // call runs a command, and returns the exit code.

@@ -115,11 +115,11 @@ func suggestCommand(ctx context.Context, k *call) error {
 		return err
 	}
 	if k.action == "show" {
-		i := slices.IndexFunc(r.All, func(s suggest.Suggestion) bool { return s.ID == k.arg(0) })
-		if i < 0 {
+		s, ok := first(r.All, func(s suggest.Suggestion) bool { return s.ID == k.arg(0) })
+		if !ok {
 			return fmt.Errorf("%w: there is no suggestion %s", ErrUsage, k.arg(0))
 		}
-		return showSuggestion(k, &r.All[i])
+		return showSuggestion(k, &s)
 	}
 	r.All = slices.DeleteFunc(r.All, func(s suggest.Suggestion) bool {
 		return kind != "" && s.Kind != kind || s.Dismissed != "" && !k.on["all"]
