@@ -100,37 +100,35 @@ func (c *chat) answerByKey(q *question) (byte, error) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {
-		h := c.wait(nil, nil, tick.C)
+		k, err := c.key(tick.C)
 		switch {
-		case h.sig != nil:
-			return 0, signalError(h.sig)
-		case h.ended:
-			return 0, io.EOF
-		case h.tick:
+		case err != nil:
+			return 0, err
+		case k.At.IsZero(): // a tick
 			if !told && c.away() {
 				c.alert(q.what)
 				told = true
 			}
 			continue
-		case c.isStop(h.key):
-			c.lastKey = h.key.At
+		case c.isStop(k):
+			c.lastKey = k.At
 			return 0, errInterrupt
-		case isKey(h.key, "ctrl+d") && c.editor.Empty():
+		case isKey(k, "ctrl+d") && c.editor.Empty():
 			return endOfInput, nil
-		case isKey(h.key, "ctrl+z", "ctrl+g"):
+		case isKey(k, "ctrl+z", "ctrl+g"):
 			q.Hide() // it is not on the screen meanwhile
-			c.typed(h.key)
+			c.typed(k)
 			q.Show(time.Now())
 			continue
 		}
-		switch q.Key(h.key, !c.editor.Empty()) {
+		switch q.Key(k, !c.editor.Empty()) {
 		case tty.Answered:
-			c.lastKey = h.key.At
-			key := strings.ToLower(string(h.key.Rune))[0]
+			c.lastKey = k.At
+			key := strings.ToLower(string(k.Rune))[0]
 			c.line("  " + c.paint(bold, q.what) + "  " + string(key))
 			return key, nil
 		case tty.ToLine:
-			if ev := c.typed(h.key); ev.Kind == line.Submit {
+			if ev := c.typed(k); ev.Kind == line.Submit {
 				c.send(ev.Text)
 			}
 		}
@@ -146,34 +144,34 @@ func (c *chat) answerByLine(q *question) (byte, error) {
 		if !shown {
 			due = time.After(time.Until(q.Due()))
 		}
-		h := c.wait(nil, nil, due)
+		k, err := c.key(due)
 		switch {
-		case h.sig != nil:
-			return 0, signalError(h.sig)
-		case h.ended:
+		case err == io.EOF:
 			if !shown {
 				c.Print("  " + q.what)
 			}
 			c.text("\n")
-			return 0, io.EOF
-		case h.tick && c.editor.Empty() && c.keys.Half() == nil:
+			return 0, err
+		case err != nil:
+			return 0, err
+		case k.At.IsZero() && c.editor.Empty() && c.keys.Half() == nil:
 			q.Show(time.Now()) // a line that was begun before does not count
 			c.Print("  " + q.what + "  (" + strings.Join(q.may.keys(), "/") + ") ")
 			_ = c.Flush()
 			shown = true
 			continue
-		case h.tick: // somebody has begun a line
+		case k.At.IsZero(): // somebody has begun a line
 			q.Typed(time.Now())
 			continue
 		}
-		ev := c.typed(h.key)
+		ev := c.typed(k)
 		if ev.Kind != line.Submit {
 			if !shown {
-				q.Typed(h.key.At)
+				q.Typed(k.At)
 			}
 			continue
 		}
-		if q.Line(ev.Text, ev.Began, h.key.At) == tty.Answered {
+		if q.Line(ev.Text, ev.Began, k.At) == tty.Answered {
 			return strings.TrimSpace(ev.Text)[0], nil
 		}
 		if strings.TrimSpace(ev.Text) != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"sync"
@@ -226,35 +227,31 @@ func (c *chat) interruptedTwice() bool {
 }
 
 // turn lets the agent answer, and keeps the conversation whatever the outcome.
-func (c *chat) turn(outer context.Context, prompt string) {
-	var ctx context.Context
-	ctx, c.stop = context.WithCancel(outer)
-	defer c.stop()
-	var res aycoder.Result
+func (c *chat) turn(ctx context.Context, prompt string) {
 	if prompt != "" {
 		if text := c.app.foresee(ctx, c.session, c.settings, prompt); text != "" {
 			c.prose(faint, text)
 		}
 	}
+	var res aycoder.Result
 	start, head := time.Now(), c.talk().Head()
 	_, before := c.talk().View().Usage()
-	c.begin()
-	c.stopping, c.waited = false, 0
+	c.waited = 0
 	c.retitle(true)
-	err := c.work(func() (<-chan step, chan<- struct{}) { return c.start(ctx, prompt, &res) })
+	err := c.during(ctx, func(ctx context.Context) iter.Seq2[aycoder.Event, error] {
+		in := aycoder.Input{Prompt: prompt, Parts: c.images(prompt)}
+		return expander{c.session.Runtime, c.heard}.Run(ctx, in, aycoder.Into(&res))
+	})
 	c.retitle(false)
-	c.saidAll()
-	c.fresh()
 	c.changes = res.Changes
-	c.giveBack()
 	switch {
 	case c.over:
 		c.line(c.Glyph("—", "--") + " interrupted.") // no process outlives the program
 	case c.stopping:
 		c.prose("", c.Glyph("—", "--")+" interrupted. The conversation is kept; go on.")
 		c.stopAt = time.Now()
-	case c.believes(outer, err):
-		c.turn(outer, prompt)
+	case c.believes(ctx, err):
+		c.turn(ctx, prompt)
 		return
 	case c.forgetKey(err):
 		c.prose(red, "! "+clean(err.Error())+"\n  The key that was entered is forgotten; /model asks for another one.")
@@ -290,17 +287,11 @@ func (c *chat) warnCut(res *aycoder.Result) {
 	}
 }
 
-// start runs the agent: see stepping.
-func (c *chat) start(ctx context.Context, prompt string, res *aycoder.Result) (<-chan step, chan<- struct{}) {
-	in := aycoder.Input{Prompt: prompt, Parts: c.images(prompt)}
-	return stepping(expander{c.session.Runtime, c.heard}.Run(ctx, in, aycoder.Into(res)))
-}
-
-// work starts a run, and shows its events until it is over. After an interrupt that is soon, even if a
+// work shows the events of a run until it is over. After an interrupt that is soon, even if a
 // tool does not stop, because the loop abandons it.
-func (c *chat) work(start func() (<-chan step, chan<- struct{})) (failed error) {
+func (c *chat) work(run iter.Seq2[aycoder.Event, error]) (failed error) {
 	ended := c.asks.work() // before a tool of the run can ask
-	steps, next := start()
+	steps, next := stepping(run)
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	defer c.abandon(steps, next)
@@ -354,20 +345,21 @@ func (c *chat) abandon(steps <-chan step, next chan<- struct{}) {
 // apart waits for f, which runs in another goroutine and prints nothing. The user can type meanwhile, and an interrupt
 // cancels the context.
 func (c *chat) apart(ctx context.Context, f func(context.Context) error) (err error) {
-	_ = c.during(ctx, func(ctx context.Context) (<-chan step, chan<- struct{}) {
-		return stepping(func(func(aycoder.Event, error) bool) { err = f(ctx) })
+	_ = c.during(ctx, func(ctx context.Context) iter.Seq2[aycoder.Event, error] {
+		return func(func(aycoder.Event, error) bool) { err = f(ctx) }
 	})
 	return err
 }
 
-// during shows the events of what start begins, which is not a turn: see work. Text for the model that has not reached
-// it is in the line afterwards.
-func (c *chat) during(ctx context.Context, start func(context.Context) (<-chan step, chan<- struct{})) error {
+// during shows the events of a run: see work. Text for the model that has not reached it is in the line afterwards.
+func (c *chat) during(ctx context.Context, run func(context.Context) iter.Seq2[aycoder.Event, error]) error {
 	ctx, c.stop = context.WithCancel(ctx)
 	defer c.stop()
 	c.begin()
 	c.stopping = false
-	err := c.work(func() (<-chan step, chan<- struct{}) { return start(ctx) })
+	err := c.work(run(ctx))
+	c.saidAll()
+	c.fresh()
 	c.giveBack()
 	return err
 }

@@ -56,6 +56,17 @@ func told(m *aycoder.Message, lines int) string {
 	return b.String()
 }
 
+// transcript returns what was said and done at nodes, without secrets.
+func transcript(nodes []*sessions.Node) (text []byte) {
+	mask := tools.NewMasker(nil).Mask
+	for _, n := range nodes {
+		if m := n.Message(); m != nil {
+			text = append(text, mask(told(m, 0))...)
+		}
+	}
+	return text
+}
+
 // compact returns JSON without blanks.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
@@ -116,7 +127,7 @@ type side struct {
 	ID      string        `json:"id"`
 	Figures usage.Figures `json:"figures"`
 
-	text  string
+	text  []byte
 	files map[string]string // contents, by their hashes
 }
 
@@ -135,17 +146,10 @@ func (c *sessionCall) side(ctx context.Context, e *journal.Entry) (side, error) 
 	}
 	work, head := new(usage.Work), v.Head("")
 	work.Add(e, v)
-	s := side{ID: e.ID, Figures: work.Total(), files: map[string]string{}}
-	var b strings.Builder
-	for _, n := range v.Path(head) {
-		if m := n.Message(); m != nil {
-			b.WriteString(c.mask(told(m, 0)))
-		}
-	}
+	s := side{ID: e.ID, Figures: work.Total(), text: transcript(v.Path(head)), files: map[string]string{}}
 	for name, state := range v.Files(head) {
 		s.files[name] = fmt.Sprint(state.Kind, state.Mode, state.Hash, state.NotHeld)
 	}
-	s.text = b.String()
 	return s, nil
 }
 
@@ -159,7 +163,7 @@ func (c *sessionCall) compare(ctx context.Context, a, b *journal.Entry) error {
 	if d.B, err = c.side(ctx, b); err != nil {
 		return err
 	}
-	d.Diff = string(diff.Compare([]byte(d.A.text), []byte(d.B.text), diff.WithNames(a.ID, b.ID)).Unified())
+	d.Diff = string(diff.Compare(d.A.text, d.B.text, diff.WithNames(a.ID, b.ID)).Unified())
 	d.Files = []string{}
 	both := maps.Clone(d.A.files)
 	maps.Copy(both, d.B.files)
@@ -203,17 +207,11 @@ func (c *chat) compare(ctx context.Context, numbers []string) error {
 	}
 	ends, names = append(ends, here), append(names, "here")
 	c.line(fmt.Sprintf("- %s, + %s", names[0], names[1]))
-	var texts [2][]byte
-	mask := tools.NewMasker(nil).Mask
 	common := v.Ancestor(ends[0], ends[1]).ID
-	for i, end := range ends[:2] {
-		for _, n := range v.Path(end) {
-			if m := n.Message(); m != nil && n.ID > common {
-				texts[i] = append(texts[i], mask(told(m, 0))...)
-			}
-		}
+	since := func(end sessions.ID) []byte {
+		return transcript(slices.DeleteFunc(v.Path(end), func(n *sessions.Node) bool { return n.ID <= common }))
 	}
-	if said := diff.Compare(texts[0], texts[1], diff.WithNames("talk", "talk")); len(said.Hunks) > 0 {
+	if said := diff.Compare(since(ends[0]), since(ends[1]), diff.WithNames("talk", "talk")); len(said.Hunks) > 0 {
 		c.wholeDiff(string(said.Unified()))
 	} else {
 		c.line("The same was said and done.")

@@ -153,7 +153,7 @@ func (a *app) runtimeFor(flags []string, open func(s *session, o *options, st *s
 		return nil, nil, err
 	}
 	a.choose(&options{model: o.model, print: true}, st)
-	s := &session{why: st.why}
+	s := &session{}
 	if err := open(s, o, st); err != nil {
 		s.close()
 		return nil, nil, err

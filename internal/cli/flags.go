@@ -58,71 +58,50 @@ type flagDef struct {
 	arg    string // what its value is called, or "" for a switch
 	help   string
 	values []string // those that it can have, or nil
-	set    func(value string) error
+	to     any      // where the value goes: a *string, a *bool, a *[]string, or a func(string) error
 }
 
 // flagTable lists the flags, which set options, in the order of the usage.
 func flagTable(o *options) []flagDef {
 	modes := []string{string(policy.Ask), string(policy.AcceptEdits), string(policy.Plan), string(policy.FullAuto)}
 	return []flagDef{
-		{"p", "", "print the answer and exit; activity goes to stderr, nothing is asked", nil, onOff(&o.print)},
-		{"output", "format", "with -p: text, json (one object) or events (one a line)", []string{formatText, formatJSON, formatEvents}, text(&o.output)},
-		{"input", "format", "events: take prompts, decisions and cancel as JSON lines from stdin", []string{formatEvents}, text(&o.input)},
-		{"schema", "file", "with -p: answer with a JSON document that fits the JSON Schema in the file", nil, text(&o.schema)},
-		{"i", "image", "show the model an image (PNG, JPEG, GIF, WebP); repeatable", nil, list(&o.images)},
-		{"model", "name", "provider/model, such as " + defaultModel + ", or demo", nil, text(&o.model)},
-		{"base-url", "address", "the address of the model's service", nil, text(&o.baseURL)},
+		{"p", "", "print the answer and exit; activity goes to stderr, nothing is asked", nil, &o.print},
+		{"output", "format", "with -p: text, json (one object) or events (one a line)", []string{formatText, formatJSON, formatEvents}, &o.output},
+		{"input", "format", "events: take prompts, decisions and cancel as JSON lines from stdin", []string{formatEvents}, &o.input},
+		{"schema", "file", "with -p: answer with a JSON document that fits the JSON Schema in the file", nil, &o.schema},
+		{"i", "image", "show the model an image (PNG, JPEG, GIF, WebP); repeatable", nil, &o.images},
+		{"model", "name", "provider/model, such as " + defaultModel + ", or demo", nil, &o.model},
+		{"base-url", "address", "the address of the model's service", nil, &o.baseURL},
 		{"mode", "name", "ask (before anything is changed), accept-edits, plan (only look), or full-auto (ask only about what is dangerous)", modes, func(s string) (err error) {
 			o.mode, err = policy.ParseMode(s)
 			return err
 		}},
-		{"allow", "rules", "calls that need no approval: edit_file, 'bash:go test *'; repeatable", nil, list(&o.allow)},
-		{"sandbox", "", "commands change files here only, and have no network unless asked for", nil, onOff(&o.sandbox)},
-		{"max-turns", "n", "answers of the model in one run (50)", nil, text(&o.maxTurns)},
-		{"max-cost", "usd", "what the conversation may cost, in US dollars", nil, text(&o.maxCost)},
-		{"c", "", "go on with the newest session of this directory", nil, onOff(&o.last)},
+		{"allow", "rules", "calls that need no approval: edit_file, 'bash:go test *'; repeatable", nil, &o.allow},
+		{"sandbox", "", "commands change files here only, and have no network unless asked for", nil, &o.sandbox},
+		{"max-turns", "n", "answers of the model in one run (50)", nil, &o.maxTurns},
+		{"max-cost", "usd", "what the conversation may cost, in US dollars", nil, &o.maxCost},
+		{"c", "", "go on with the newest session of this directory", nil, &o.last},
 		{"r", "id", "go on with this session; the beginning of its id is enough", nil, filled(&o.resume)},
-		{"no-session", "", "keep nothing of the conversation on disk", nil, onOff(&o.noSession)},
-		{"C", "dir", "work in this directory", nil, text(&o.dir)},
-		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, list(&o.addDirs)},
+		{"no-session", "", "keep nothing of the conversation on disk", nil, &o.noSession},
+		{"C", "dir", "work in this directory", nil, &o.dir},
+		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, &o.addDirs},
 		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, filled(&o.worktree)},
-		{"profile", "name", "settings of that profile of the configuration", nil, text(&o.profile)},
-		{"trust", "", "believe the instructions, skills and lessons of this directory, and show the model a map of its code", nil, onOff(&o.trust)},
-		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, onOff(&o.plain)},
-		{"verbose", "", "show thinking, tokens and whole outputs", nil, onOff(&o.verbose)},
+		{"profile", "name", "settings of that profile of the configuration", nil, &o.profile},
+		{"trust", "", "believe the instructions, skills and lessons of this directory, and show the model a map of its code", nil, &o.trust},
+		{"plain", "", "print lines that never change, without symbols, as for a screen reader", nil, &o.plain},
+		{"verbose", "", "show thinking, tokens and whole outputs", nil, &o.verbose},
 		{"log", "file", "append to this file what happens: ids, names, sizes and times, no texts", nil, filled(&o.log)},
-		{"version", "", "print the version and exit", nil, onOff(&o.version)},
+		{"version", "", "print the version and exit", nil, &o.version},
 	}
 }
 
-func text(to *string) func(string) error {
-	return func(s string) error {
-		*to = s
-		return nil
-	}
-}
-
-// filled is text for a flag that would have no effect without a value, as that of a variable that is not set.
+// filled is for a flag that would have no effect without a value, as that of a variable that is not set.
 func filled(to *string) func(string) error {
 	return func(s string) error {
 		if *to = s; s == "" {
 			return errors.New("it is empty")
 		}
 		return nil
-	}
-}
-
-func list(to *[]string) func(string) error {
-	return func(s string) error {
-		*to = append(*to, s)
-		return nil
-	}
-}
-
-func onOff(to *bool) func(string) error {
-	return func(s string) (err error) {
-		*to, err = strconv.ParseBool(s)
-		return err
 	}
 }
 
@@ -203,10 +182,19 @@ func parseFlags(flags []flagDef, args []string) (words []string, err error) {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	for _, f := range flags {
-		if f.arg == "" {
-			fs.BoolFunc(f.name, "", f.set)
-		} else {
-			fs.Func(f.name, "", f.set)
+		switch to := f.to.(type) {
+		case *string:
+			fs.StringVar(to, f.name, *to, "")
+		case *bool:
+			fs.BoolVar(to, f.name, *to, "")
+		case *[]string:
+			fs.Func(f.name, "", func(s string) error { *to = append(*to, s); return nil })
+		case func(string) error:
+			if f.arg == "" {
+				fs.BoolFunc(f.name, "", to)
+				continue
+			}
+			fs.Func(f.name, "", to)
 		}
 	}
 	for {

@@ -72,7 +72,7 @@ func (a *app) foresee(ctx context.Context, s *session, st *settings, words strin
 	if err != nil {
 		return ""
 	}
-	tasks, err := forecast.Tasks(ctx, store, forecastTasks, func(e *journal.Entry) bool { return e.Dir == s.dir })
+	tasks, err := forecast.Tasks(ctx, store, forecastTasks, func(e *journal.Entry) bool { return e.Dir == s.Files.Dir() })
 	if err != nil {
 		return ""
 	}

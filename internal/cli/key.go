@@ -88,12 +88,12 @@ func (u *ui) readSecret(prompt string) (string, error) {
 	u.fresh()
 	for begun := time.Now(); ; {
 		u.editor.SetText(strings.Repeat("•", min(len(secret), 32)))
-		h := u.wait(nil, nil, nil)
-		switch k := h.key; {
-		case !k.At.IsZero() && k.At.Before(begun): // typed for something else
-		case h.sig != nil:
-			return "", signalError(h.sig)
-		case h.ended, isKey(k, "ctrl+d") && len(secret) == 0:
+		k, err := u.key(nil)
+		switch {
+		case err != nil:
+			return "", err
+		case k.At.Before(begun): // typed for something else
+		case isKey(k, "ctrl+d") && len(secret) == 0:
 			return "", io.EOF
 		case isKey(k, "ctrl+c", "esc"):
 			return "", errInterrupt
@@ -127,7 +127,7 @@ func (a *app) vendors() (list []line.Candidate) {
 
 // leaveDemo goes on with a model, in the directory of the user. The demo goes on if that fails.
 func (c *chat) leaveDemo(ctx context.Context, model string) error {
-	before, options, settings, label := c.session, c.options, c.settings, c.label
+	options, settings, label := c.options, c.settings, c.label
 	o := *c.options
 	o.model = model
 	c.options, c.label = &o, ""
@@ -138,9 +138,7 @@ func (c *chat) leaveDemo(ctx context.Context, model string) error {
 		c.options, c.settings, c.label = options, settings, label
 		return err
 	}
-	c.enter(s)
-	before.close()
-	c.changes, c.shown, c.heard = nil, outputs{}, ""
+	c.exchange(s)
 	c.greet(s)
 	return c.goOn(ctx)
 }

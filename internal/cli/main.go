@@ -283,14 +283,22 @@ func (c *chat) enter(s *session) {
 	c.renewStatus()
 }
 
+// exchange goes on in another session, and closes the one before.
+func (c *chat) exchange(s *session) {
+	before := c.session
+	c.enter(s)
+	before.close()
+	c.changes, c.shown, c.heard = nil, outputs{}, ""
+}
+
 // greet names the model.
 func (c *chat) greet(s *session) {
 	if s.demo {
 		c.label, c.fill = "demo", demoTask
-		c.prose("", demoLabel(s.dir, s.why)+"Press Enter to let it work. /model takes the key of a provider.\n")
+		c.prose("", demoLabel(s.Files.Dir(), c.settings.why)+"Press Enter to let it work. /model takes the key of a provider.\n")
 		return
 	}
-	c.prose("", strings.TrimSpace("Using "+s.model()+"."+" "+s.why)+" /help tells what else there is; ctrl-d leaves.")
+	c.prose("", strings.TrimSpace("Using "+s.model()+". "+c.settings.why)+" /help tells what else there is; ctrl-d leaves.")
 	if id := s.id(); id != "" && s.Session.Head() != 0 {
 		c.prose("", "Going on with session "+id+".")
 	}

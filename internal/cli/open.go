@@ -23,8 +23,6 @@ import (
 // A session is an agent with the directory in which it works, and the conversation that it keeps.
 type session struct {
 	*harness.Runtime
-	why     string // it is this model, if nobody has named one
-	dir     string
 	demo    bool
 	kept    bool             // on disk
 	graph   *codegraph.Graph // see code
@@ -33,7 +31,7 @@ type session struct {
 
 // open makes the agent, with its conversation: a new one, or the one that the flags name.
 func (a *app) open(ctx context.Context, o *options, st *settings) (*session, error) {
-	s := &session{why: st.why}
+	s := &session{}
 	var err error
 	switch st.model {
 	case "":
@@ -216,7 +214,6 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 		return err
 	}
 	s.closers = append(s.closers, s.Close)
-	s.dir = s.Files.Dir()
 	allowed, err := parseRules(o.allow, s.Tools)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func (a *app) unattended(ctx context.Context, o *options, why string) int {
 	if o.output != formatText {
 		label = a.stderr
 	}
-	fmt.Fprintln(label, demoLabel(s.dir, why)+
+	fmt.Fprintln(label, demoLabel(s.Files.Dir(), why)+
 		"Nobody is at a terminal to be asked, so the one change that it makes is allowed.\n")
 	p := newPrinter(a, o)
 	p.diff = o.output == formatText
@@ -92,8 +92,8 @@ func (a *app) answer(ctx context.Context, o *options, st *settings, in aycoder.I
 			return a.failed(&aycoder.ConfigError{Option: "-schema", Err: err})
 		}
 	}
-	if s.why != "" && o.output == formatText {
-		p.view.line("Using " + s.model() + " " + clean(s.why))
+	if st.why != "" && o.output == formatText {
+		p.view.line("Using " + s.model() + " " + clean(st.why))
 	}
 	if o.output == formatText {
 		if text := a.foresee(ctx, s, st, in.Prompt); text != "" {
@@ -131,7 +131,7 @@ func newPrinter(a *app, o *options) *printer {
 func (p *printer) start(s *session) {
 	p.session = s.id()
 	if p.format == formatEvents {
-		p.json(&started{"run_start", 1, p.session, s.model(), s.dir, s.Session.Pending() != nil})
+		p.json(&started{"run_start", 1, p.session, s.model(), s.Files.Dir(), s.Session.Pending() != nil})
 	}
 }
 

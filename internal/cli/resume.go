@@ -44,10 +44,7 @@ func (c *chat) resume(ctx context.Context, words string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := c.session
-	c.enter(s)
-	before.close()
-	c.shown, c.heard = outputs{}, ""
+	c.exchange(s)
 	c.goesOn()
 	return "", c.goOn(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -21,21 +22,11 @@ func (c *chat) shell(ctx context.Context, command string) error {
 	was := c.verbose
 	c.verbose, c.own = true, command
 	defer func() { c.verbose, c.own = was, "" }()
-	var done *aycoder.ToolFinished
-	err := c.during(ctx, func(ctx context.Context) (<-chan step, chan<- struct{}) {
-		return stepping(func(yield func(aycoder.Event, error) bool) {
-			for ev, err := range c.session.Command(ctx, command) {
-				if f, ok := ev.(*aycoder.ToolFinished); ok {
-					done = f
-				}
-				if !yield(ev, err) {
-					return
-				}
-			}
-		})
-	})
-	if done != nil {
-		heard := c.heard + "\n\nI have run a command:\n\n$ " + command + "\n" + strings.TrimRight(done.Output.Text(), "\n") + "\n"
+	c.number = 0
+	err := c.during(ctx, func(ctx context.Context) iter.Seq2[aycoder.Event, error] { return c.session.Command(ctx, command) })
+	if c.number > 0 { // it has ended, and its output is the last one
+		out := c.shown.list[len(c.shown.list)-1].text
+		heard := c.heard + "\n\nI have run a command:\n\n$ " + command + "\n" + strings.TrimRight(out, "\n") + "\n"
 		c.prose(faint, "The model gets this with your next line.")
 		c.heard = strings.ToValidUTF8(heard[max(len(heard)-maxHeard, 0):], "")
 	}

@@ -34,7 +34,7 @@ type stateContext struct {
 // state returns the state of the conversation, without the branch of git.
 func (c *chat) state() state {
 	v := c.talk().View()
-	s := state{Model: c.session.model(), Dir: c.session.dir, Session: c.session.id(), Title: v.Title(), Context: c.filled()}
+	s := state{Model: c.session.model(), Dir: c.session.Files.Dir(), Session: c.session.id(), Title: v.Title(), Context: c.filled()}
 	s.Mode = string(c.session.Policy.Mode())
 	_, s.Cost = v.Usage()
 	return s

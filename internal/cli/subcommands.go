@@ -196,16 +196,16 @@ func (k *call) parse(c subcommand) error {
 		return nil
 	}
 	k.on, k.values, k.lists = map[string]bool{}, map[string]string{}, map[string][]string{}
-	flags := []flagDef{{name: "json", set: onOff(&k.json)}}
+	flags := []flagDef{{name: "json", to: &k.json}}
 	for _, f := range c.flags {
-		set := func(v string) error {
+		to := func(v string) error {
 			k.values[f.Name], k.lists[f.Name] = v, append(k.lists[f.Name], v)
 			return nil
 		}
 		if f.Value == "" {
-			set = func(v string) (err error) { k.on[f.Name], err = strconv.ParseBool(v); return err }
+			to = func(v string) (err error) { k.on[f.Name], err = strconv.ParseBool(v); return err }
 		}
-		flags = append(flags, flagDef{name: f.Name, arg: f.Value, set: set})
+		flags = append(flags, flagDef{name: f.Name, arg: f.Value, to: to})
 	}
 	words, err := parseFlags(flags, k.args)
 	switch {

@@ -150,7 +150,7 @@ const suggestTime = 10 * time.Second // for what nobody has asked for
 // suggest shows at the prompt of a new conversation what is open in its directory. It looks for that in the background, until
 // the function is called that it returns.
 func (c *chat) suggest(ctx context.Context) (end func()) {
-	s, file := c.session, c.app.dismissals(c.session.dir)
+	s, file := c.session, c.app.dismissals(c.session.Files.Dir())
 	if !c.terminal.Suggestions || c.options.prompt != "" || file == "" || s.Workspace == nil || s.Session.View().Len() > 1 {
 		return func() {}
 	}
@@ -164,7 +164,7 @@ func (c *chat) suggest(ctx context.Context) (end func()) {
 		if err != nil {
 			return
 		}
-		r, err := suggest.Find(ctx, suggest.Options{Files: s.Files, Dir: s.dir, Graph: s.graph, Uncommitted: true, Dismissed: dismissed})
+		r, err := suggest.Find(ctx, suggest.Options{Files: s.Files, Dir: s.Files.Dir(), Graph: s.graph, Uncommitted: true, Dismissed: dismissed})
 		if err == nil {
 			found <- func(c *chat) { c.suggestions(r.Unasked()) }
 		}

@@ -46,7 +46,7 @@ func (c *chat) retitle(works bool) {
 	if !c.terminal.Title {
 		return
 	}
-	text := "aycoder " + filepath.Base(c.session.dir)
+	text := "aycoder " + filepath.Base(c.session.Files.Dir())
 	if title := c.talk().View().Title(); title != "" {
 		text += ": " + fit(cleanLine(title), 60)
 	}

@@ -108,6 +108,19 @@ func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.
 	}
 }
 
+// key waits for a key, or for a tick, at which it is the zero key. The error is that of a signal, or io.EOF at the end of
+// the input.
+func (u *ui) key(ticks <-chan time.Time) (tty.Key, error) {
+	h := u.wait(nil, nil, ticks)
+	switch {
+	case h.sig != nil:
+		return h.key, signalError(h.sig)
+	case h.ended:
+		return h.key, io.EOF
+	}
+	return h.key, nil
+}
+
 // dropInterrupts forgets the interrupts that have come: they were not for what comes now.
 func (u *ui) dropInterrupts() {
 	for range len(u.signals) {
@@ -192,17 +205,17 @@ func (u *ui) readLine(prompt, fill string) (string, error) {
 	}
 	u.offer(prompt, fill)
 	for {
-		h := u.wait(nil, nil, nil)
+		k, err := u.key(nil)
 		switch {
-		case h.sig != nil:
-			return "", signalError(h.sig)
-		case h.ended: // half a line answers nothing
+		case err == io.EOF: // half a line answers nothing
 			_, _ = u.half()
-			return "", io.EOF
-		case u.isStop(h.key):
+			return "", err
+		case err != nil:
+			return "", err
+		case u.isStop(k):
 			return "", errInterrupt
 		}
-		switch ev := u.typed(h.key); ev.Kind {
+		switch ev := u.typed(k); ev.Kind {
 		case line.Submit:
 			u.echo(prompt, ev.Text)
 			return orFill(u, ev.Text, fill), nil
