@@ -126,8 +126,10 @@ func (d *driver) loop(ctx context.Context) int {
 			if !ok {
 				return code
 			}
-			if in := d.between(l); in != nil {
-				code = d.turn(ctx, *in)
+			if in, err := d.between(l); err != nil {
+				d.refuse(l, err)
+			} else {
+				code = d.turn(ctx, in)
 			}
 		case <-ctx.Done():
 		}
@@ -138,34 +140,22 @@ func (d *driver) loop(ctx context.Context) int {
 	return d.ended(code)
 }
 
-// between carries out an order while no run works, and returns the input of a run that it starts.
-func (d *driver) between(l inputLine) *aycoder.Input {
+// between carries out an order while no run works, and returns the input of the run that it starts.
+func (d *driver) between(l inputLine) (in aycoder.Input, err error) {
 	x, err := l.order()
-	if err != nil {
-		d.refuse(l, err)
-		return nil
-	}
-	switch x.Type {
-	case "prompt":
-		parts, err := loadImages(x.Images)
-		if err == nil && x.Text == "" && len(parts) == 0 {
+	switch {
+	case err != nil:
+	case x.Type == "prompt":
+		in.Prompt = x.Text
+		if in.Parts, err = loadImages(x.Images); err == nil && in.Prompt == "" && len(in.Parts) == 0 {
 			err = errors.New("the prompt is empty")
 		}
-		if err != nil {
-			d.refuse(l, err)
-			return nil
-		}
-		return &aycoder.Input{Prompt: x.Text, Parts: parts}
-	case "resume":
-		if d.s.Session.Pending() != nil {
-			return &aycoder.Input{}
-		}
-		err = errors.New("no run waits to go on")
-	default:
+	case x.Type != "resume":
 		err = fmt.Errorf("no run works, so there is nothing to %s", x.Type)
+	case d.s.Session.Pending() == nil:
+		err = errors.New("no run waits to go on")
 	}
-	d.refuse(l, err)
-	return nil
+	return in, err
 }
 
 // order decodes a line.

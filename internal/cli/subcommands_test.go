@@ -36,6 +36,10 @@ func TestHelp(t *testing.T) {
 		require.Contains(t, help.out, "\n  "+strings.TrimSpace("-"+f.name+" "+f.arg))
 	}
 	require.Equal(t, exitUsage, runProgram(t, nil, "", "doctor", "now").code)
+	c, _ := a.subcommand("sessions")
+	k := &call{app: a, args: []string{"-all=false", "list"}}
+	require.NoError(t, k.parse(c))
+	require.False(t, k.on["all"], "a switch can be off")
 }
 
 func TestVersion(t *testing.T) {

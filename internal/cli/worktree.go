@@ -119,16 +119,16 @@ func (w *worktree) ask(ctx context.Context, c *chat) error {
 // never lost: their branch stays.
 func (w *worktree) end(a *app) {
 	ctx := context.Background()
-	untouched := w.untouched(ctx)
-	if held, err := git(ctx, w.dir, "for-each-ref", "--count=1", "--contains", "HEAD"); (untouched || w.remove) && (err != nil || held == "") {
+	remove := w.remove || w.untouched(ctx)
+	if held, err := git(ctx, w.dir, "for-each-ref", "--count=1", "--contains", "HEAD"); remove && (err != nil || held == "") {
 		a.tell("the worktree " + w.name + " has commits that are on no branch")
-		untouched, w.remove = false, false
+		remove = false
 	}
-	if (untouched || w.remove) && !w.only() {
+	if remove && !w.only() {
 		a.tell("another process works in the worktree " + w.name)
-		untouched, w.remove = false, false
+		remove = false
 	}
-	if err := os.Chdir(w.main); err != nil || !untouched && !w.remove {
+	if err := os.Chdir(w.main); err != nil || !remove {
 		fmt.Fprintf(a.stderr, "aycoder: the worktree %s is kept: %s (aycoder -w %s -c goes on)\n", w.name, clean(w.dir), w.name)
 		return
 	}
