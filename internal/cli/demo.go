@@ -68,8 +68,7 @@ func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 		return fmt.Errorf("make the demo's workspace: %w", err)
 	}
 	s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
-	files := map[string]string{"greet.sh": demoGreet, "bye.sh": demoBye, "check.sh": demoChecks}
-	for name, text := range files {
+	for name, text := range map[string]string{"greet.sh": demoGreet, "bye.sh": demoBye, "check.sh": demoChecks} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("make the demo's workspace: %w", err)
 		}
@@ -80,25 +79,16 @@ func (a *app) openDemo(ctx context.Context, s *session, o *options) error {
 	}
 	s.demo = true
 	// Running the check changes nothing, so the demo does not ask for approval.
-	rules := []policy.Rule{{Action: policy.RuleAllow, Tool: "bash", Pattern: demoCheck}}
-	st, err := demoSettings(o)
+	check := policy.Rule{Action: policy.RuleAllow, Tool: "bash", Pattern: demoCheck}
+	loaded, err := config.Load(o.flags()...) // the demo reads no file
 	if err != nil {
 		return err
 	}
 	m := newDemoModel(pace)
 	return s.build(ctx, dir, o, append(a.extra(),
-		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(st), harness.WithStore(journal.Memory(), ""),
-		harness.WithPolicyOptions(policy.WithRules(policy.Session, rules...)),
+		harness.WithClient(m), harness.WithSummaryClient(m), harness.WithSettings(loaded.Config.Settings), harness.WithStore(journal.Memory(), ""),
+		harness.WithPolicyOptions(policy.WithRules(policy.Session, check)),
 	))
-}
-
-// demoSettings are the usual ones with those of the flags: the demo reads no configuration.
-func demoSettings(o *options) (config.Settings, error) {
-	loaded, err := config.Load(o.flags()...)
-	if err != nil {
-		return config.Settings{}, err
-	}
-	return loaded.Config.Settings, nil
 }
 
 // newDemoModel returns a model that knows one task. It chooses each step by the last

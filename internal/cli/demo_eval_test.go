@@ -9,6 +9,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/agenttest/eval"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/policy"
 )
@@ -24,11 +25,11 @@ func Example_evaluation() {
 		Checks: []eval.Check{eval.AnswerMatches("scripted demo model"), eval.Unchanged("greet.sh"), eval.NotCalled("bash")},
 	}}
 	build := func(ctx context.Context, dir string, _ *eval.Case) (*eval.Subject, error) {
-		st, err := demoSettings(&options{})
+		loaded, err := config.Load()
 		if err != nil {
 			return nil, err
 		}
-		rt, err := harness.New(ctx, dir, harness.WithClient(newDemoModel(0)), harness.WithSettings(st),
+		rt, err := harness.New(ctx, dir, harness.WithClient(newDemoModel(0)), harness.WithSettings(loaded.Config.Settings),
 			harness.WithPolicyOptions(policy.WithMode(policy.FullAuto)), harness.WithQuestions(aycoder.DenyAsks))
 		if err != nil {
 			return nil, err

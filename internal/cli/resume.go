@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -82,15 +83,14 @@ func (c *chat) unfinished(ctx context.Context) error {
 			continue
 		}
 		for _, f := range res.Files {
-			var text strings.Builder
-			text.WriteString(string(f.Outcome) + " " + cleanLine(f.Path))
+			text := string(f.Outcome) + " " + f.Path
 			if f.Reason != "" {
-				text.WriteString(": " + cleanLine(f.Reason))
+				text += ": " + f.Reason
 			}
 			for _, name := range f.Sidecars {
-				text.WriteString("; your text is in " + cleanLine(name))
+				text += "; your text is in " + name
 			}
-			c.prose(faint, "  "+text.String())
+			c.prose(faint, "  "+cleanLine(text))
 		}
 	}
 	return nil
@@ -99,18 +99,12 @@ func (c *chat) unfinished(ctx context.Context) error {
 // takenBack returns what taking back a plan does to the files that it has changed.
 func takenBack(p *workspace.InterruptedPlan) edit.Plan {
 	var all []edit.File
+	opposite := map[edit.Kind]edit.Kind{edit.Create: edit.Delete, edit.Delete: edit.Create}
 	for _, f := range p.Plan.Files() {
 		if slices.Contains(p.Open, f.Path) {
 			continue
 		}
-		back := edit.File{Path: f.Path, Kind: f.Kind, Base: f.Proposed, Proposed: f.Base}
-		switch f.Kind {
-		case edit.Create:
-			back.Kind = edit.Delete
-		case edit.Delete:
-			back.Kind = edit.Create
-		}
-		all = append(all, back)
+		all = append(all, edit.File{Path: f.Path, Kind: cmp.Or(opposite[f.Kind], f.Kind), Base: f.Proposed, Proposed: f.Base})
 	}
 	plan, _ := edit.NewPlan(all...) // as the plan was one, this is one
 	return plan
