@@ -13,8 +13,8 @@ import (
 	"github.com/aycoder/aycoder/workspace"
 )
 
-// maxFiles bounds the memory of the graph, which has up to 10 kB of a file.
-const maxFiles = 20_000
+// MaxFiles bounds the memory of the graph, which has up to 10 kB of a file.
+const MaxFiles = 20_000
 
 // MapWait is how long a person may be kept waiting for the map of a project, for [Code].
 const MapWait = 300 * time.Millisecond
@@ -29,7 +29,7 @@ const MapWait = 300 * time.Millisecond
 // runtime before its first read. A host may use the graph as well, until the runtime is closed.
 func Code(cache func(dir string) string, wait time.Duration, told func(*codegraph.Graph)) func(*harness.Runtime) (harness.Code, error) {
 	return func(rt *harness.Runtime) (harness.Code, error) {
-		opts := []codegraph.Option{codegraph.WithMaxFiles(maxFiles), codegraph.WithIgnored([]byte(rt.Ignored))}
+		opts := []codegraph.Option{codegraph.WithMaxFiles(MaxFiles), codegraph.WithIgnored([]byte(rt.Ignored))}
 		if cache != nil {
 			if dir := cache(rt.Files.Dir()); dir != "" {
 				opts = append(opts, codegraph.WithCache(dir))

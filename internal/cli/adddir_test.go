@@ -99,6 +99,7 @@ func TestCompleteInDirs(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	c := &chat{ui: &ui{}, session: &session{Runtime: rt}}
+	defer c.session.close()
 	for text, want := range map[string]string{
 		"@": "@lib:/src/client.go", "see @clie": "@lib:/src/client.go", "@lib:/": "@lib:/src/client.go", "@nwc": "@lib:/src/client.go:NewClient",
 	} {
@@ -109,7 +110,6 @@ func TestCompleteInDirs(t *testing.T) {
 		}
 		require.Contains(t, texts, want, text)
 	}
-	c.finder.close()
 	require.Len(t, c.images("look at @lib:/p.png"), 1)
 }
 

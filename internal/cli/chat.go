@@ -27,7 +27,6 @@ type chat struct {
 	app      *app
 	options  *options
 	session  *session // nil until it is open
-	finder   finder   // for completion
 	settings *settings
 	label    string // of the prompt
 	fill     string // initial text of the next prompt

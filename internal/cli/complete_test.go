@@ -33,6 +33,7 @@ func TestComplete(t *testing.T) {
 		require.NoError(t, err)
 	}
 	c := &chat{ui: &ui{}, session: &session{Runtime: rt}, more: []Extension{testExtension()}}
+	defer c.session.close()
 	c.shown.add(&aycoder.ToolFinished{Call: &aycoder.ToolUse{Name: "bash"}, Output: &aycoder.ToolOutput{}})
 	for _, tt := range []struct {
 		text string
@@ -72,7 +73,6 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "later.go"), []byte("package a\n\nfunc Later() {}\n"), 0o644))
-	c.finder.close()
 	_, list := c.complete("@Later", 6)
 	require.Equal(t, "@later.go:Later", list[0].Text, "a new file is found")
 }
@@ -83,6 +83,9 @@ func TestCompleteAnywhere(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	for _, c := range []*chat{{ui: &ui{}}, {ui: &ui{}, session: &session{Runtime: rt, demo: true}, app: &app{}}} {
+		if c.session != nil {
+			defer c.session.close()
+		}
 		for _, text := range []string{"/show 1", "/", "/x\ny", "see @a", "/tree ", "/resume ", "/jobs ", "/permissions ", "/model "} {
 			for at := range len(text) + 1 {
 				from, _ := c.complete(text, at)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/internal/cli/line"
 )
 
@@ -12,40 +11,6 @@ const (
 	mostFound  = 200         // files and declarations that are offered
 	searchTime = time.Second // for looking at files that have changed
 )
-
-// A finder finds files and declarations of a workspace by the letters of their names.
-type finder struct {
-	done chan struct{} // closed when the files were read, or nil if nothing reads them
-	stop func()
-}
-
-// newest returns the workspace as it is, or as it was when reading it takes too long: then that goes on.
-func (f *finder) newest(g *codegraph.Graph) *codegraph.Snapshot {
-	if f.done == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan struct{})
-		f.done, f.stop = done, cancel
-		go func() {
-			defer close(done)
-			_, _ = g.Refresh(ctx) // after an error, the graph is as it was
-		}()
-	}
-	select {
-	case <-f.done:
-		f.close()
-	case <-time.After(searchTime):
-	}
-	return g.Snapshot()
-}
-
-// close ends the reading of files.
-func (f *finder) close() {
-	if f.done != nil {
-		f.stop()
-		<-f.done
-		f.done = nil
-	}
-}
 
 // found returns what a query behind an @ may mean: files of the workspace that are not ignored, and what they declare.
 func (c *chat) found(query string) (list []line.Candidate) {
@@ -56,9 +21,11 @@ func (c *chat) found(query string) (list []line.Candidate) {
 	if err != nil {
 		return nil
 	}
-	s := c.finder.newest(g)
+	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
+	defer cancel()
+	s, err := g.Refresh(ctx) // or the graph as it was, after an error
 	switch {
-	case c.finder.done != nil:
+	case err != nil:
 		c.hint = "The files are being read; tab again in a moment."
 	case s.Partial():
 		c.hint = "There are more files than are read: not all are found."

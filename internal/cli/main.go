@@ -193,7 +193,6 @@ func (a *app) chat(o *options) int {
 	defer func() {
 		_ = screen.Close() // at once, also if the session takes long
 		c.status.end()
-		c.finder.close()
 		a.prune(c.settings)
 		c.session.close() // which may be another one then
 	}()
@@ -277,7 +276,6 @@ func (c *chat) early(st *settings) {
 
 // enter goes on in a session.
 func (c *chat) enter(s *session) {
-	c.finder.close()
 	c.session, c.before = s, ""
 	c.retitle(false)
 	c.renewStatus()

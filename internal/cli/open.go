@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/harness/linked"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	sessions "github.com/aycoder/aycoder/session"
@@ -90,12 +92,25 @@ func (s *session) options(ctx context.Context, o *options, st *settings) ([]harn
 	return append(opts, st.saved()...), nil
 }
 
-// code returns the code graph of the workspace, which is that of the model if the model has one.
-func (s *session) code() (_ *codegraph.Graph, err error) {
-	if s.graph == nil {
-		s.graph, err = codegraph.New(s.Files, codegraph.WithIgnored([]byte(s.Ignored)))
+// code returns the code graph of the workspace. If the model has none, it makes one, and begins to read.
+func (s *session) code() (*codegraph.Graph, error) {
+	if s.graph != nil {
+		return s.graph, nil
 	}
-	return s.graph, err
+	g, err := codegraph.New(s.Files, codegraph.WithMaxFiles(linked.MaxFiles), codegraph.WithIgnored([]byte(s.Ignored)))
+	if err != nil {
+		return nil, err
+	}
+	s.graph = g
+	ctx, stop := context.WithCancel(context.Background())
+	var read sync.WaitGroup
+	read.Go(func() { _, _ = g.Refresh(ctx) })
+	s.closers = append(s.closers, func() error {
+		stop()
+		read.Wait()
+		return nil
+	})
+	return g, nil
 }
 
 // model returns the name of the model, which a change of the configuration may exchange.
