@@ -257,7 +257,9 @@ func (c *chat) turn(ctx context.Context, prompt string) {
 	case err != nil:
 		c.complain(err)
 	default:
-		c.warnCut(&res)
+		if res.Stop == aycoder.StopMaxTokens {
+			c.prose(notice, "! "+cutWarning)
+		}
 	}
 	if cut := c.stopping || err != nil; !c.over && (!cut || res.Usage != (aycoder.Usage{})) {
 		_, cost := c.talk().View().Usage()
@@ -278,12 +280,6 @@ func (c *chat) believes(ctx context.Context, err error) bool {
 	}
 	yes, asked := c.decide(ctx, c.settings, e.Question)
 	return !c.halted(asked) && yes && asked == nil
-}
-
-func (c *chat) warnCut(res *aycoder.Result) {
-	if res.Stop == aycoder.StopMaxTokens {
-		c.prose(notice, "! "+cutWarning)
-	}
 }
 
 // work shows the events of a run until it is over. After an interrupt that is soon, even if a

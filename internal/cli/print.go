@@ -271,12 +271,15 @@ func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 		fmt.Fprintln(p.a.stderr, "aycoder: "+explain(failed))
 	case code == exitApproval:
 		for _, need := range approvals(res) {
-			rule := ""
+			rule, again := "", ""
+			if p.session != "" {
+				again = ", or go on with -r " + p.session
+			}
 			if need.Allow != "" {
 				rule = "allow it with -allow " + quoteShell(clean(need.Allow)) + ", or "
 			}
 			fmt.Fprintf(p.a.stderr, "aycoder: %s needs approval: %s (%srun without -p%s)\n",
-				cleanLine(need.Tool), cleanLine(need.Subject), rule, p.again())
+				cleanLine(need.Tool), cleanLine(need.Subject), rule, again)
 		}
 	case code == exitConflicts:
 		fmt.Fprintln(p.a.stderr, "aycoder: changes were left out because they conflict with yours: "+
@@ -312,14 +315,6 @@ func narrowest(r *aycoder.ApprovalRequest) string {
 		return ""
 	}
 	return r.Suggested[0]
-}
-
-// again says how to go on with a suspended run.
-func (p *printer) again() string {
-	if p.session == "" {
-		return ""
-	}
-	return ", or go on with -r " + p.session
 }
 
 // An outcome is the last line of a run in the JSON formats: a run_end for every outcome, with what a script needs

@@ -361,17 +361,10 @@ func (c *chat) brings(q config.Question) {
 	root, _ := filepath.Abs(q.Root)
 	show("project", root)
 	if q.File != "" {
-		show("file", q.File+place(q.Line))
+		show("file", strings.TrimSuffix(fmt.Sprint(q.File, ":", q.Line), ":0")) // if there is a line
 	}
 	show("command", q.Command)
 	show("address", q.Address)
 	show("scripts", q.Scripts...)
 	show("variables that it gets", q.Variables...)
-}
-
-func place(line int) string {
-	if line == 0 {
-		return ""
-	}
-	return fmt.Sprint(":", line)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,15 +32,9 @@ func (c *chat) configure(t config.Terminal) {
 		if near := similar(action, actions); len(near) > 0 {
 			text += "; did you mean " + strings.Join(near, ", ") + "?"
 		}
-		c.complain(&settingError{text})
+		c.complain(errors.New(text))
 	}
 }
-
-// A settingError reports a setting that has no effect.
-type settingError struct{ text string }
-
-// Error implements error.
-func (e *settingError) Error() string { return e.text }
 
 // retitle sets the title of the window.
 func (c *chat) retitle(works bool) {
