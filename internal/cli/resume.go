@@ -87,9 +87,7 @@ func (c *chat) unfinished(ctx context.Context) error {
 			if f.Reason != "" {
 				text += ": " + f.Reason
 			}
-			for _, name := range f.Sidecars {
-				text += "; your text is in " + name
-			}
+			text = strings.Join(append([]string{text}, f.Sidecars...), "; your text is in ")
 			c.prose(faint, "  "+cleanLine(text))
 		}
 	}
