@@ -45,10 +45,10 @@ const (
 	inLines               // in a paste without brackets, which ends when nothing follows
 )
 
-// Read is Decode for all that one read has brought. Lines that come at once, with an end
-// each but the last one, were not typed: they are a paste of a terminal without brackets,
-// which goes on with the text of the reads that follow. A key that comes alone ends it.
-// A single line with the begin of the next one may be keys that have waited.
+// Read is Decode for all that one read has brought. Text with two or more ends of lines that
+// comes at once was not typed: it is a paste of a terminal without brackets, which goes on
+// with the text of the reads that follow. A key that comes alone ends it. With one end of a
+// line, text may be keys that have waited.
 func (d *Decoder) Read(p []byte, at time.Time) (keys []Key) {
 	text := !bytes.ContainsFunc(p, func(r rune) bool { return r < ' ' && !isEnd(r) && r != '\t' || r == 0x7f })
 	switch {
