@@ -74,6 +74,9 @@ func (t *Tracker) Plan(ctx context.Context, to map[string]State, paths ...string
 	}
 	var all []Change
 	for _, name := range slices.Sorted(maps.Keys(then)) {
+		if then[name].aside {
+			continue
+		}
 		if err := t.look(ctx, name, true); err != nil {
 			return nil, err
 		}
@@ -139,12 +142,13 @@ type target struct {
 	State
 	known   bool // the point mentions it
 	implied bool // it is a directory that no point mentions, and that does not exist
+	aside   bool // it is one that exists, and not part of the plan
 }
 
 // targets returns what each file is at the point with the states to. A file that the point does not
 // mention is as it was when the Tracker first saw it, and so are the directories above the paths.
 func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []string) (map[string]target, error) {
-	all, there := map[string]target{}, map[string]bool{}
+	all := map[string]target{}
 	var failed error
 	add := func(name string, s target) {
 		var dirs []string
@@ -155,12 +159,12 @@ func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []stri
 			} else if above.Kind != KindDir { // there was no file where no directory was
 				s.State = State{}
 			}
-			return !ok && !there[dir]
+			return !ok
 		})
 		all[name] = s
 		for _, dir := range dirs {
-			if s.Kind != "" && !there[dir] {
-				failed = errors.Join(failed, t.addDir(ctx, all, there, dir, within(name, paths)))
+			if s.Kind != "" {
+				failed = errors.Join(failed, t.addDir(ctx, all, dir, within(name, paths)))
 			}
 		}
 	}
@@ -176,13 +180,15 @@ func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []stri
 }
 
 // addDir adds a directory that the point does not mention, but that has a file in it. If the directory
-// is not tracked, it is added if it is missing and the plan has the file, and else noted as there.
-func (t *Tracker) addDir(ctx context.Context, all map[string]target, there map[string]bool, dir string, planned bool) error {
+// is not tracked, it is not part of the plan, unless it is missing and the plan has the file.
+func (t *Tracker) addDir(ctx context.Context, all map[string]target, dir string, planned bool) error {
 	first := t.file(dir).state.First
 	switch {
 	case first == nil:
 		err := t.look(ctx, dir, false)
-		if there[dir] = t.file(dir).state.Kind == KindDir; planned && !there[dir] {
+		if t.file(dir).state.Kind == KindDir {
+			all[dir] = target{State: State{Kind: KindDir}, aside: true}
+		} else if planned {
 			all[dir] = target{State: State{Kind: KindDir, Mode: 0o755, Own: true}, implied: true}
 		}
 		return err
