@@ -287,6 +287,9 @@ type Session struct {
 	Sync string `toml:"sync" default:"records" enum:"turns|records" tight:"later" project:"tighter"`
 	// The file to which an audit log is appended. Default: none.
 	Audit string `toml:"audit"`
+	// The file to which a log of what happens is appended, for those who are asked for help: ids, names, sizes and times, but
+	// no texts. Default: none.
+	Log string `toml:"log"`
 	// Whether calls that only read run again if a crash has interrupted them. Otherwise the model is told of it.
 	RepeatReads bool `toml:"repeat_reads"`
 	// How long a conversation is kept after its last use. Older ones are deleted. Default: for ever.

@@ -137,7 +137,7 @@ func TestGoodFile(t *testing.T) {
 				},
 			},
 		},
-		Session: config.Session{Dir: "/var/lib/agent", Snapshots: true, Sync: "turns", Audit: "/var/log/agent.jsonl",
+		Session: config.Session{Dir: "/var/lib/agent", Snapshots: true, Sync: "turns", Audit: "/var/log/agent.jsonl", Log: "/var/log/agent.log",
 			RepeatReads: true, Keep: 90 * 24 * time.Hour, MaxBytes: 4 << 30},
 		Terminal: config.Terminal{
 			Vi: true, Keys: map[string]string{"ctrl+x": "undo"}, Notify: "both", NotifyAfter: 30 * time.Second, Status: "~/bin/status",

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -556,7 +558,7 @@ func (b *builder) loop(context.Context) error {
 		opts = append(opts, aycoder.WithSetup(setup))
 	}
 	opts = append(append(opts, stageOptions(b.stages)...), b.in.loop...)
-	log, err := b.audit()
+	log, err := b.logs()
 	if err != nil {
 		return err
 	}
@@ -572,21 +574,31 @@ func (b *builder) loop(context.Context) error {
 	return nil
 }
 
-// audit opens the audit log.
-func (b *builder) audit() ([]aycoder.Option, error) {
-	name := b.in.settings.Session.Audit
-	if name == "" {
-		return nil, nil
+// logs opens the files that session.audit and session.log name.
+func (b *builder) logs() (opts []aycoder.Option, err error) {
+	open := func(key, name string, to func(io.Writer) aycoder.Option) {
+		switch {
+		case name == "" || err != nil:
+			return
+		case !filepath.IsAbs(name):
+			err = wrong(key, "%s is not an absolute path", name)
+			return
+		}
+		f, failed := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if failed != nil {
+			err = wrong(key, "%w", failed)
+			return
+		}
+		b.onClose(f)
+		opts = append(opts, to(f))
 	}
-	if !filepath.IsAbs(name) {
-		return nil, wrong("session.audit", "%s is not an absolute path", name)
-	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, wrong("session.audit", "%w", err)
-	}
-	b.onClose(f)
-	return []aycoder.Option{aycoder.WithAudit(policy.NewAuditLog(f))}, nil
+	open("session.audit", b.in.settings.Session.Audit, func(w io.Writer) aycoder.Option {
+		return aycoder.WithAudit(policy.NewAuditLog(w))
+	})
+	open("session.log", b.in.settings.Session.Log, func(w io.Writer) aycoder.Option {
+		return aycoder.WithLogger(slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	})
+	return opts, err
 }
 
 // limitsOf returns the limits of runs.

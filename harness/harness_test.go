@@ -571,6 +571,9 @@ func TestBeginAndEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"name":"list_files"`)
 
+	c.Session.Log = filepath.Join(log, "x")
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithClient(model))
+	require.ErrorContains(t, err, "session.log: open ")
 	c.Session.Audit = "audit.jsonl"
 	_, err = harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithClient(model))
 	require.ErrorContains(t, err, "session.audit: audit.jsonl is not an absolute path")

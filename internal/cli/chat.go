@@ -34,6 +34,7 @@ type chat struct {
 	asks     *asks
 	more     []Extension
 	unasked  chan func(*chat) // shows what was looked for at the start, once
+	seeking  func()           // ends that, or nil
 	before   policy.Mode      // in force when the plan mode of this session began, or ""
 
 	heard       string           // outputs of the user's commands, for the next prompt

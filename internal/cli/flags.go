@@ -153,8 +153,13 @@ func (o *options) enter() error {
 	return o.nameDirs()
 }
 
-// nameDirs gives each further directory a name, its own or the one that the flag has for it.
-func (o *options) nameDirs() error {
+// nameDirs gives each further directory a name, its own or the one that the flag has for it, and the log its whole path.
+func (o *options) nameDirs() (err error) {
+	if o.log != "" {
+		if o.log, err = filepath.Abs(o.log); err != nil {
+			return err
+		}
+	}
 	for _, text := range o.addDirs {
 		name, dir, named := strings.Cut(text, "=")
 		if !named || name != workspace.RootName(name) {

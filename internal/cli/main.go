@@ -197,7 +197,8 @@ func (a *app) chat(o *options) int {
 		c.session.close() // which may be another one then
 	}()
 	c.greet(s)
-	defer c.suggest(ctx)()
+	c.suggest(ctx)
+	defer c.endSuggest()
 	code := c.run(ctx, strings.TrimSpace(o.prompt))
 	if code == exitOK || code == exitInterrupted { // a signal does not wait for an answer
 		if sig, ok := errors.AsType[*signalled](a.worktree.ask(ctx, c)); ok {
@@ -284,6 +285,7 @@ func (c *chat) enter(s *session) {
 // exchange goes on in another session, and closes the one before.
 func (c *chat) exchange(s *session) {
 	before := c.session
+	c.endSuggest()
 	c.enter(s)
 	before.close()
 	c.changes, c.shown, c.heard = nil, outputs{}, ""

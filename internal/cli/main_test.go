@@ -342,7 +342,7 @@ func TestLog(t *testing.T) {
 	}
 	got := runProgram(t, s.env(), "", "-p", "-log", filepath.Join(log, "x"), "what broke?")
 	require.NotEqual(t, 0, got.code)
-	require.Contains(t, got.err, "-log: open ")
+	require.Contains(t, got.err, "session.log: open ")
 }
 
 // lastLine decodes the last line of JSON output.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,15 +210,6 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 	}
 	if o.print && o.input == "" { // where nobody can be asked, a question ends the run
 		opts = append(opts, harness.WithQuestions(aycoder.SuspendAsks))
-	}
-	if o.log != "" {
-		f, err := os.OpenFile(o.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("-log: %w", err)
-		}
-		s.closers = append(s.closers, f.Close)
-		all := &slog.HandlerOptions{Level: slog.LevelDebug}
-		opts = append(opts, harness.WithLoopOptions(aycoder.WithLogger(slog.New(slog.NewJSONHandler(f, all)))))
 	}
 	for _, r := range o.roots {
 		opts = append(opts, harness.WithRoot(r.Name, r.Dir))

@@ -127,6 +127,7 @@ func (o *options) flags() []config.Option {
 	add("-mode", "approval.mode", string(o.mode))
 	add("-max-turns", "agent.max_turns", o.maxTurns)
 	add("-max-cost", "agent.max_cost", o.maxCost)
+	add("-log", "session.log", o.log)
 	if o.sandbox {
 		add("-sandbox", "sandbox.mode", "on")
 	}
@@ -235,17 +236,22 @@ func textsOf(dir string) (config.Question, error) {
 	return config.Question{Kind: kindTexts, Root: abs, Hash: "directory"}, err
 }
 
-// places of texts that are worth a question. A repository has code, of which the model gets a map.
+// places of texts that are worth a question, beside a repository, which has code, of which the model gets a map.
 var textPlaces = []string{
-	"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".aycoder", ".claude", ".agents", ".git",
+	"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".github/copilot-instructions.md", ".aycoder", ".claude", ".agents",
 }
 
 // hasTexts reports whether the project has texts that are worth a question.
 func hasTexts() bool {
-	return slices.ContainsFunc(textPlaces, func(name string) bool {
+	there := func(name string) bool {
 		_, err := os.Stat(name)
 		return err == nil
-	})
+	}
+	dir, err := os.Getwd()
+	for err == nil && !there(filepath.Join(dir, ".git")) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return slices.ContainsFunc(textPlaces, there) || there(filepath.Join(dir, ".git"))
 }
 
 // questions returns what the user has not decided on: the parts of the configuration, and the texts of the project

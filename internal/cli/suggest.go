@@ -148,15 +148,19 @@ func suggestCommand(ctx context.Context, k *call) error {
 const suggestTime = 10 * time.Second // for what nobody has asked for
 
 // suggest shows at the prompt of a new conversation what is open in its directory. It looks for that in the background, until
-// the function is called that it returns.
-func (c *chat) suggest(ctx context.Context) (end func()) {
+// endSuggest is called.
+func (c *chat) suggest(ctx context.Context) {
 	s, file := c.session, c.app.dismissals(c.session.Files.Dir())
 	if !c.terminal.Suggestions || c.options.prompt != "" || file == "" || s.Workspace == nil || s.Session.View().Len() > 1 {
-		return func() {}
+		return
+	}
+	g, err := s.code()
+	if err != nil {
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, suggestTime)
 	found, done := make(chan func(*chat), 1), make(chan struct{})
-	c.unasked = found
+	c.unasked, c.seeking = found, func() { cancel(); <-done }
 	go func() {
 		defer close(done)
 		defer cancel()
@@ -164,17 +168,25 @@ func (c *chat) suggest(ctx context.Context) (end func()) {
 		if err != nil {
 			return
 		}
-		r, err := suggest.Find(ctx, suggest.Options{Files: s.Files, Dir: s.Files.Dir(), Graph: s.graph, Uncommitted: true, Dismissed: dismissed})
+		r, err := suggest.Find(ctx, suggest.Options{Files: s.Files, Dir: s.Files.Dir(), Graph: g, Uncommitted: true, Dismissed: dismissed})
 		if err == nil {
-			found <- func(c *chat) { c.suggestions(r.Unasked()) }
+			found <- func(c *chat) { c.suggestions(r) }
 		}
 	}()
-	return func() { cancel(); <-done }
+}
+
+// endSuggest ends what suggest has begun, before the session is closed that it looks into.
+func (c *chat) endSuggest() {
+	if c.seeking != nil {
+		c.seeking()
+		c.seeking, c.unasked = nil, nil
+	}
 }
 
 // suggestions shows what nobody has asked for, unless the user has begun already.
-func (c *chat) suggestions(list []suggest.Suggestion) {
-	if len(list) == 0 || c.talk().View().Len() > 1 {
+func (c *chat) suggestions(r *suggest.Report) {
+	list := r.Unasked()
+	if len(list)+len(r.Skipped) == 0 || c.talk().View().Len() > 1 {
 		return
 	}
 	c.prose(faint, `Open here ("aycoder suggest dismiss id reason" hides one):`)
@@ -184,6 +196,9 @@ func (c *chat) suggestions(list []suggest.Suggestion) {
 			style = notice
 		}
 		c.prose(style, cleanLine(list[i].Line()))
+	}
+	for _, what := range r.Skipped {
+		c.prose(faint, "! not looked at: "+cleanLine(what))
 	}
 }
 

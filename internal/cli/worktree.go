@@ -63,7 +63,7 @@ func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error)
 	}
 	dir := filepath.Join(w.dir, filepath.FromSlash(within))
 	if _, err := os.Stat(dir); err != nil {
-		dir = w.dir
+		dir, w.from = w.dir, top // whose texts those are
 	}
 	return w, os.Chdir(dir)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
 )
@@ -34,6 +35,41 @@ func repository(t *testing.T) (dir string, run func(args ...string) string) {
 	run("add", ".")
 	run("commit", "-qm", "one")
 	return dir, run
+}
+
+// What the user trusts is where the user is. Where that is not in the worktree, its top is looked up.
+func TestWorktreeTrust(t *testing.T) {
+	timed.Serial(t)
+	dir, run := repository(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "AGENTS.md"), []byte("TEXT OF THE PROJECT\n"), 0o644))
+	run("add", ".")
+	run("commit", "-qm", "two")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "scratch"), 0o755))
+	home, state := t.TempDir(), t.TempDir()
+	trust := config.NewTrust(filepath.Join(home, "aycoder", "trust.json"))
+	sent := func(from string, flags ...string) bool {
+		s := newService(t, says("ok", "end_turn"))
+		args := append([]string{"-C", filepath.Join(dir, from), "-p", "go"}, flags...)
+		got := finish(t, program(t, append(s.env(), "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+home), args...), exitOK)
+		has := strings.Contains(s.requests()[0], "TEXT OF THE PROJECT")
+		require.Equal(t, !has && from != "scratch", strings.Contains(got.err, "are off: you have not trusted them"), got.err)
+		return has
+	}
+	require.False(t, sent("sub"))
+	q, err := textsOf(filepath.Join(dir, "scratch"))
+	require.NoError(t, err)
+	require.NoError(t, trust.Decide(t.Context(), q, true))
+	log := filepath.Join("..", "a.log") // from the directory of the user, wherever the work is
+	require.False(t, sent(".", "-w", "x"))
+	s := newService(t, says("ok", "end_turn"))
+	finish(t, program(t, append(s.env(), "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+home), "-C", filepath.Join(dir, "scratch"), "-w", "x", "-p", "go", "-log", log), exitOK)
+	require.NotContains(t, s.requests()[0], "TEXT OF THE PROJECT")
+	require.FileExists(t, filepath.Join(dir, "a.log"))
+	require.NotContains(t, run("worktree", "list"), "[x]", "nothing was made in it")
+	q, err = textsOf(dir)
+	require.NoError(t, err)
+	require.NoError(t, trust.Decide(t.Context(), q, true))
+	require.True(t, sent(".", "-w", "x"))
 }
 
 // A worktree in which nothing was made goes at the end, and another one stays and is found again.

@@ -18,7 +18,7 @@ const (
 	maxParams  = 64 // bytes of parameters that a key may have
 )
 
-// A Decoder turns the bytes of a terminal into keys. The keys do not depend on how the
+// A Decoder turns the bytes of a terminal into keys. The keys of Decode do not depend on how the
 // bytes were split into reads. Contents of a bracketed paste are never keys, sequences
 // that are not keys are swallowed, and bytes that are not UTF-8 become U+FFFD. The zero
 // value is ready to use.
@@ -47,12 +47,14 @@ const (
 
 // Read is Decode for all that one read has brought. Text with two or more ends of lines that
 // comes at once was not typed: it is a paste of a terminal without brackets, which goes on
-// with the text of the reads that follow. A key that comes alone ends it. With one end of a
-// line, text may be keys that have waited.
+// with the reads that follow, up to ESC or Ctrl-C. With one end of a line, text may be keys that
+// have waited.
 func (d *Decoder) Read(p []byte, at time.Time) (keys []Key) {
 	text := !bytes.ContainsFunc(p, func(r rune) bool { return r < ' ' && !isEnd(r) && r != '\t' || r == 0x7f })
-	switch {
-	case d.state == inLines && (!text || len(p) == 1):
+	switch end := bytes.IndexAny(p, "\x1b\x03"); {
+	case d.state == inLines && end >= 0:
+		d.keep(append(d.rest, p[:end]...))
+		d.rest, p = nil, p[end:]
 		keys = d.Flush(at)
 	case d.state == inKeys && !d.Lines && text && severalLines(p) && !bytes.HasPrefix(d.rest, []byte{esc}):
 		d.state = inLines
