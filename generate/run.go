@@ -14,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/option"
+	"github.com/aycoder/aycoder/internal/part"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -68,12 +69,7 @@ func WithRun(opts ...aycoder.RunOption) Option {
 // RunAs works with any agent that passes [aycoder.RunConfig] on, such as a session. An agent that ignores
 // it is not told of the schema, and is not asked again.
 func RunAs[T any](ctx context.Context, agent aycoder.Agent, in aycoder.Input, into *T, opts ...Option) iter.Seq2[aycoder.Event, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.Event, error) bool) {
-		if used.Swap(true) {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
+	return part.Once(func(yield func(aycoder.Event, error) bool) {
 		g := &answering{settings: settings{document: newDocument(documentName(reflect.TypeFor[T]()))}}
 		errs := []error{option.Apply(&g.settings, opts)}
 		if agent == nil {
@@ -96,7 +92,7 @@ func RunAs[T any](ctx context.Context, agent aycoder.Agent, in aycoder.Input, in
 			return
 		}
 		g.run(ctx, agent.Run(ctx, in, append(slices.Clip(g.opts), g.extend)...), yield)
-	}
+	})
 }
 
 // answering is the state of one call of RunAs. Its decisions follow from the history alone, so that

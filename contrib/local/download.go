@@ -23,6 +23,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/flock"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // A download is in two files until it is whole and its hash is right: hash.part has the size of the file, and hash.state says
@@ -38,7 +39,7 @@ const maxRestarts = 3
 // Pull implements [Library]. The name is that of [Hub.Resolve]. If the model is there, its files are not downloaded again. The
 // error is a [*HubError], which may be one of its kinds.
 func (h *Hub) Pull(ctx context.Context, name string) iter.Seq2[Progress, error] {
-	return once(func(yield func(Progress, error) bool) {
+	return part.Once(func(yield func(Progress, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		reports, done := make(chan Progress, 1), make(chan error, 1)
@@ -74,19 +75,6 @@ func (h *Hub) Pull(ctx context.Context, name string) iter.Seq2[Progress, error] 
 			}
 		}
 	})
-}
-
-// once makes a sequence that can be used once.
-func once(seq iter.Seq2[Progress, error]) iter.Seq2[Progress, error] {
-	used := false
-	return func(yield func(Progress, error) bool) {
-		if used {
-			yield(Progress{}, aycoder.ErrConsumed)
-			return
-		}
-		used = true
-		seq(yield)
-	}
 }
 
 func (h *Hub) pull(ctx context.Context, name string, report func(Progress)) error {

@@ -212,21 +212,7 @@ type agent struct {
 
 // Run implements [aycoder.Agent].
 func (a *agent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	return once(func(yield func(aycoder.Event, error) bool) { a.t.runs(ctx, a, in, opts, yield) })
-}
-
-// once returns a sequence that can be used once.
-func once[V any](run func(yield func(V, error) bool)) iter.Seq2[V, error] {
-	used := false
-	return func(yield func(V, error) bool) {
-		if used {
-			var none V
-			yield(none, aycoder.ErrConsumed)
-			return
-		}
-		used = true
-		run(yield)
-	}
+	return part.Once(func(yield func(aycoder.Event, error) bool) { a.t.runs(ctx, a, in, opts, yield) })
 }
 
 // runs passes the events of a run on, and ends its span also if the loop body panics.
@@ -375,7 +361,7 @@ func (c *client) Unwrap() aycoder.ModelClient { return c.next }
 
 // Stream implements [aycoder.ModelClient].
 func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	return once(func(yield func(aycoder.ModelEvent, error) bool) { c.stream(ctx, req, yield) })
+	return part.Once(func(yield func(aycoder.ModelEvent, error) bool) { c.stream(ctx, req, yield) })
 }
 
 func (c *client) stream(ctx context.Context, req *aycoder.Request, yield func(aycoder.ModelEvent, error) bool) {

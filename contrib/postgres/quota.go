@@ -7,10 +7,10 @@ import (
 	"iter"
 	"math"
 	"strings"
-	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/budget"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Quota limits what a tenant uses in all processes together. A value of 0 limits nothing.
@@ -168,12 +168,7 @@ type runKey struct {
 
 // Run implements [aycoder.Agent].
 func (a *limitedAgent) Run(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.Event, error) bool) {
-		if used.Swap(true) {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
+	return part.Once(func(yield func(aycoder.Event, error) bool) {
 		key := runKey{a.tenant.store, a.tenant.name}
 		if ctx.Value(key) == nil {
 			c := &claim{store: key.store, tenant: key.tenant, run: true}
@@ -184,7 +179,7 @@ func (a *limitedAgent) Run(ctx context.Context, in aycoder.Input, opts ...aycode
 			defer c.settle(ctx, 0, 0)
 		}
 		a.next.Run(context.WithValue(ctx, key, true), in, opts...)(yield)
-	}
+	})
 }
 
 // QuotaStatus describes what a tenant uses at this moment.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Client returns a client that wraps next. According to the [Mode], the returned client
@@ -54,16 +54,11 @@ func (c *client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 func (c *client) stream(
 	ctx context.Context, req *aycoder.Request, info aycoder.ModelClient,
 ) iter.Seq2[aycoder.ModelEvent, error] {
-	var used atomic.Bool
-	return func(yield func(aycoder.ModelEvent, error) bool) {
-		if used.Swap(true) {
-			yield(nil, aycoder.ErrConsumed)
-			return
-		}
+	return part.Once(func(yield func(aycoder.ModelEvent, error) bool) {
 		if err := c.run(ctx, req, info, yield); err != nil {
 			yield(nil, err)
 		}
-	}
+	})
 }
 
 type yieldFunc = func(aycoder.ModelEvent, error) bool
