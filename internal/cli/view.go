@@ -164,9 +164,7 @@ func (v *view) pending() []string {
 		return []string{v.paint(faint, v.thought)}
 	}
 	if v.answer != nil {
-		if rest := v.answer.Pending(); rest != "" {
-			return tty.Wrap(rest, v.width(), "")
-		}
+		return v.answer.Pending()
 	}
 	return nil
 }

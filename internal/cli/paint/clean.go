@@ -2,7 +2,6 @@ package paint
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
 )
@@ -17,7 +16,11 @@ func (s Style) Clean(text string) string {
 	}
 	out := make([]byte, 0, len(text)+16)
 	for _, r := range text {
-		out = s.appendRune(out, r)
+		if control := r < ' ' || r == 0x7f; control && !strings.ContainsRune("\r\n\t", r) {
+			out = append(out, '^', byte(r)^0x40)
+			continue
+		}
+		out = tty.AppendClean(out, r)
 	}
 	return string(out)
 }
@@ -27,41 +30,27 @@ func (s Style) line(text string) string {
 	return strings.Join(strings.Fields(s.Clean(text)), " ")
 }
 
-// appendRune appends a rune, or what is shown in its place.
-func (s Style) appendRune(dst []byte, r rune) []byte {
-	if control := r < ' ' || r == 0x7f; s.Plain && control && !strings.ContainsRune("\r\n\t", r) {
-		return append(dst, '^', byte(r)^0x40)
+// fit shortens a clean text to some columns, with a sign where something is missing.
+func (s Style) fit(text string, columns int) string {
+	short := tty.Fit(text, columns)
+	if !s.Plain || short == text || short == "" {
+		return short
 	}
-	return tty.AppendClean(dst, r)
+	return strings.TrimSuffix(short, "…") + "~"
 }
 
-// cleanPieces cleans a text that arrives in pieces, which may be cut inside of a character.
-type cleanPieces struct {
-	style Style
-	rest  []byte // the beginning of a character
-	out   []byte
+// end shortens a clean text to some columns, and keeps its end.
+func (s Style) end(text string, columns int) string {
+	wide := tty.Width(text)
+	if wide <= columns {
+		return text
+	}
+	for wide >= columns && text != "" {
+		n, w := tty.Next(text)
+		text, wide = text[n:], wide-w
+	}
+	return s.glyph("…", "~") + text
 }
 
-// add returns what is known of the text now. The result is valid until the next call.
-func (c *cleanPieces) add(piece []byte, last bool) []byte {
-	c.out = c.out[:0]
-	if len(c.rest) > 0 {
-		piece = append(c.rest, piece...)
-		c.rest = nil
-	}
-	for len(piece) > 0 {
-		if b := piece[0]; b >= ' ' && b < 0x7f || b == '\n' || b == '\t' {
-			c.out = append(c.out, b)
-			piece = piece[1:]
-			continue
-		}
-		if !last && !utf8.FullRune(piece) {
-			c.rest = append([]byte(nil), piece...)
-			break
-		}
-		r, size := utf8.DecodeRune(piece)
-		c.out = c.style.appendRune(c.out, r)
-		piece = piece[size:]
-	}
-	return c.out
-}
+// blanks returns n blanks.
+func blanks(n int) string { return strings.Repeat(" ", max(n, 0)) }

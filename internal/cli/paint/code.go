@@ -1,7 +1,6 @@
 package paint
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -17,73 +16,51 @@ type highlighter struct {
 	lang   source.Language
 	diff   bool
 	base   look // without a language
-	opener []byte
+	opener string
 	src    []byte // the source of a scan, kept to use its memory again
 }
 
 // probe is what the scanner reads after a line, to show whether the last token goes on.
 const probe = "\nx\n"
 
-// paint adds a line to a wrapper. Unless end is true, it is the beginning of a long one.
-func (h *highlighter) paint(line []byte, end bool, out *wrapper) {
+// paint adds a line to a row. Unless end is true, it is the beginning of a long one.
+func (h *highlighter) paint(line string, end bool, out *row) {
 	switch {
-	case h.diff:
-		out.add(diffLook(line), line)
+	case h.diff && line != "":
+		out.add(signLooks[line[0]], line)
 		return
 	case h.lang == "":
 		out.add(h.base, line)
 		return
 	}
+	from, at := len(h.opener), 0
 	h.src = append(append(append(h.src[:0], h.opener...), line...), probe...)
-	src := h.src
-	from, to := len(h.opener), len(h.opener)+len(line)
-	at := from
-	var rest []byte
-	for t := range source.Tokens(h.lang, src) {
-		lo, hi := max(int(t.Start), from), min(int(t.End), to)
-		if int(t.End) > to+1 && int(t.Start) < to {
-			rest = src[t.Start:to]
+	rest := ""
+	for t := range source.Tokens(h.lang, h.src) {
+		lo, hi := max(int(t.Start)-from, at), min(int(t.End)-from, len(line))
+		if int(t.End)-from > len(line)+1 && int(t.Start)-from < len(line) {
+			rest = string(h.src[t.Start : from+len(line)])
 		}
-		if lo >= hi {
-			continue
+		if lo < hi {
+			out.add(0, line[at:lo])
+			out.add(tokenLooks[t.Kind], line[lo:hi])
+			at = hi
 		}
-		if lo > at {
-			out.add(0, src[at:lo])
-		}
-		out.add(tokenLooks[t.Kind], src[lo:hi])
-		at = hi
 	}
-	if at < to {
-		out.add(0, src[at:to])
-	}
-	h.remember(rest, end)
-}
-
-// remember keeps the beginning of a token that goes on, and its end, which may say that it does.
-func (h *highlighter) remember(rest []byte, end bool) {
+	out.add(0, line[at:])
+	// The beginning of a token that goes on says what it is, and its end may say that it does.
 	if len(rest) > maxOpener {
-		rest = append(bytes.ToValidUTF8(rest[:maxOpener/2], nil), bytes.ToValidUTF8(rest[len(rest)-maxOpener/4:], nil)...)
+		rest = strings.ToValidUTF8(rest[:maxOpener/2], "") + strings.ToValidUTF8(rest[len(rest)-maxOpener/4:], "")
 	}
-	h.opener = append(h.opener[:0:0], rest...)
-	if end && len(rest) > 0 {
-		h.opener = append(h.opener, '\n')
+	if h.opener = rest; end && rest != "" {
+		h.opener += "\n"
 	}
 }
 
 var tokenLooks = map[source.TokenKind]look{source.Comment: comment, source.String: quoted, source.Number: number, source.Keyword: keyword}
 
 // signLooks are those of the lines of a diff, by their sign.
-var signLooks = map[byte]look{'-': removed, '+': added}
-
-func diffLook(line []byte) look {
-	switch {
-	case bytes.HasPrefix(line, []byte("@@")):
-		return accent
-	case len(line) > 0:
-		return signLooks[line[0]]
-	}
-	return 0
-}
+var signLooks = map[byte]look{'-': removed, '+': added, '@': accent}
 
 // languages are names of languages that are not endings of files.
 var languages = map[string]string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // DiffOptions says how [Diff] shows a diff.
@@ -33,23 +34,13 @@ func Diff(unified string, s Style, o DiffOptions) []string {
 
 // fold keeps the first and the last lines, and counts those between.
 func (s Style) fold(lines []string, keep int) []string {
-	first, last := folded(len(lines), keep)
-	if first == last {
+	if keep <= 0 || len(lines) <= keep {
 		return lines
 	}
-	more := s.text(comment, s.fit("  "+s.more(last-first), s.width()))
-	return slices.Concat(lines[:first], []string{more}, lines[last:])
+	first, last := keep/2, len(lines)-max(keep-keep/2-1, 0)
+	more := fmt.Sprintf("  %s %d more lines", s.glyph("…", "..."), last-first)
+	return slices.Concat(lines[:first], []string{s.text(comment, s.fit(more, s.width()))}, lines[last:])
 }
-
-// folded returns the range of n lines that is left out if only some are kept.
-func folded(n, keep int) (first, last int) {
-	if keep <= 0 || n <= keep {
-		return n, n
-	}
-	return keep / 2, n - max(keep-keep/2-1, 0)
-}
-
-func (s Style) more(n int) string { return fmt.Sprintf("%s %d more lines", s.glyph("…", "..."), n) }
 
 // A differ paints diffs.
 type differ struct {
@@ -72,48 +63,37 @@ type side struct {
 
 func (d *differ) file(f *patchFile, named bool) {
 	for _, line := range f.text {
-		d.line("  " + d.style.Clean(strings.ReplaceAll(line, "\t", blanks(tab))))
+		d.line(0, "  "+d.style.Clean(strings.ReplaceAll(line, "\t", blanks(tab))))
 	}
 	if named && f.name != "" || len(f.notes) > 0 {
 		d.title(f)
 	}
 	for i := range f.hunks {
-		d.hunk(&f.hunks[i], i > 0)
+		d.hunk(&f.hunks[i], f.name, i > 0)
 	}
 }
 
-// line adds a line without a look.
-func (d *differ) line(text string) { d.out = append(d.out, d.style.fit(text, d.style.width())) }
+func (d *differ) line(l look, text string) {
+	d.out = append(d.out, d.style.text(l, d.style.fit(text, d.style.width())))
+}
 
 // title adds the name of a file, how much of it changes, and what else is known of it.
 func (d *differ) title(f *patchFile) {
-	plus, minus := 0, 0
-	for _, h := range f.hunks {
-		for _, l := range h.lines {
-			switch l.sign {
-			case '+':
-				plus++
-			case '-':
-				minus++
-			}
-		}
-	}
-	right := strings.Join(f.notes, d.style.dot())
 	if len(f.hunks) > 0 {
-		right = strings.TrimSuffix(fmt.Sprintf("+%d %s%d%s%s", plus, d.style.glyph("−", "-"), minus, d.style.dot(), right), d.style.dot())
+		f.notes = slices.Insert(f.notes, 0, fmt.Sprintf("+%d %s%d", f.plus, d.style.glyph("−", "-"), f.minus))
 	}
-	name := d.style.end(d.style.line(f.name), max(d.style.width()-Width(right)-2, d.style.width()/2))
-	right = d.style.fit(d.style.line(right), d.style.width()-Width(name)-2)
+	right := strings.Join(f.notes, d.style.glyph(" · ", " - "))
+	name := d.style.end(d.style.line(f.name), max(d.style.width()-tty.Width(right)-2, d.style.width()/2))
+	right = d.style.fit(d.style.line(right), d.style.width()-tty.Width(name)-2)
 	d.out = append(d.out, d.style.text(bold, name)+"  "+d.style.text(comment, right))
 }
 
 // hunk adds the lines of a hunk. Unchanged lines more than three away from a change are counted.
-func (d *differ) hunk(h *hunk, separate bool) {
+func (d *differ) hunk(h *hunk, name string, separate bool) {
 	d.digits = len(strconv.Itoa(max(h.oldStart+h.oldLines, h.newStart+h.newLines)))
-	d.code = highlighter{lang: source.LanguageOf(h.file, nil)}
+	d.code = highlighter{lang: source.LanguageOf(name, nil)}
 	if separate {
-		gap := strings.Repeat(" ", d.digits+1) + d.style.glyph("⋮", ":") + d.style.Clean(h.section)
-		d.out = append(d.out, d.style.text(comment, d.style.fit(gap, d.style.width())))
+		d.line(comment, blanks(d.digits+1)+d.style.glyph("⋮", ":")+d.style.Clean(h.section))
 	}
 	before, now := max(h.oldStart, 1), max(h.newStart, 1)
 	for i := 0; i < len(h.lines); {
@@ -143,15 +123,13 @@ func (d *differ) unchanged(run []patchLine, before, now int, after, then bool) {
 	if then {
 		last = len(run) - contextLines
 	}
-	for i, l := range run {
-		if last-first > 1 && i >= first && i < last {
-			if i == first {
-				text := fmt.Sprintf("%s%s %d unchanged lines", strings.Repeat(" ", d.digits+1), d.style.glyph("⋮", ":"), last-first)
-				d.out = append(d.out, d.style.text(comment, d.style.fit(text, d.style.width())))
-			}
+	for i := 0; i < len(run); i++ {
+		if last-first > 1 && i == first {
+			d.line(comment, fmt.Sprintf("%s%s %d unchanged lines", blanks(d.digits+1), d.style.glyph("⋮", ":"), last-first))
+			i = last - 1
 			continue
 		}
-		d.row(side{number: before + i, sign: ' ', text: l.text}, side{number: now + i, sign: ' ', text: l.text})
+		d.row(side{number: before + i, sign: ' ', text: run[i].text}, side{number: now + i, sign: ' ', text: run[i].text})
 	}
 }
 
@@ -170,17 +148,17 @@ func (d *differ) changed(run []patchLine, before, now int) (int, int) {
 		y = append(y, l.text...)
 	}
 	pairs := mark(olds, news, x, y)
-	if d.split {
-		for _, p := range pairs {
-			d.row(p[0], p[1])
+	if !d.split {
+		pairs = nil
+		for _, o := range olds {
+			pairs = append(pairs, [2]side{o})
 		}
-		return before + len(olds), now + len(news)
+		for _, n := range news {
+			pairs = append(pairs, [2]side{1: n})
+		}
 	}
-	for _, o := range olds {
-		d.row(o, side{})
-	}
-	for _, n := range news {
-		d.row(side{}, n)
+	for _, p := range pairs {
+		d.row(p[0], p[1])
 	}
 	return before + len(olds), now + len(news)
 }
@@ -210,11 +188,12 @@ func mark(olds, news []side, x, y []byte) (pairs [][2]side) {
 	return pairs
 }
 
-func at(sides []side, i int) side {
-	if i < len(sides) {
-		return sides[i]
+// at returns an element of a list, or nothing after its end.
+func at[T any](list []T, i int) (element T) {
+	if i < len(list) {
+		element = list[i]
 	}
-	return side{}
+	return element
 }
 
 // words returns the ranges that differ, unless that is the whole line.
@@ -232,7 +211,7 @@ func (d *differ) row(before, now side) {
 			now = before
 		}
 		for _, c := range d.cells(now, d.style.width()) {
-			d.out = append(d.out, c.text)
+			d.out = append(d.out, string(c.render(nil, d.style)))
 		}
 		return
 	}
@@ -243,79 +222,60 @@ func (d *differ) row(before, now side) {
 	right := d.cells(now, half)
 	bar := d.style.text(comment, d.style.glyph(" │ ", " | "))
 	for i := range max(len(left), len(right)) {
-		var l, r cellLine
-		if i < len(left) {
-			l = left[i]
-		}
-		if i < len(right) {
-			r = right[i]
-		}
-		d.out = append(d.out, l.text+blanks(half-l.width)+bar+r.text)
+		l, r := at(left, i), at(right, i)
+		line := append(l.render(nil, d.style), blanks(half-l.width())+bar...)
+		d.out = append(d.out, string(r.render(line, d.style)))
 	}
 }
 
-type cellLine struct {
-	text  string
-	width int
-}
-
 // cells returns the lines that one line of a hunk takes in some columns.
-func (d *differ) cells(l side, width int) (lines []cellLine) {
+func (d *differ) cells(l side, width int) (lines []row) {
 	if l.sign == 0 {
 		return nil
 	}
 	gutter := d.digits + 4
-	w := d.wrapped(l, max(width-gutter, 1))
 	number, sign := fmt.Sprintf("%*d ", d.digits+1, l.number), string(l.sign)+" "
-	w.take(func(text []byte, n int) {
-		var r row
-		r.add(comment, []byte(number), 0)
-		r.add(signLooks[l.sign], []byte(sign), 0)
-		width := gutter + n
-		if n == 0 {
+	text := d.text(l)
+	for _, part := range text.lines(max(width-gutter, 1), true) {
+		r := of(comment, number)
+		r.add(signLooks[l.sign], sign)
+		if r.addRow(part); len(part.text) == 0 {
 			r.trim()
-			width = Width(string(r.text))
 		}
-		lines = append(lines, cellLine{string(append(r.render(nil, d.style), text...)), width})
+		lines = append(lines, r)
 		number, sign = blanks(d.digits)+d.style.glyph("↪", "\\")+" ", "  "
-	})
+	}
 	if !strings.HasSuffix(l.text, "\n") {
-		note := d.style.fit(blanks(gutter)+"\\ no newline at end", width)
-		lines = append(lines, cellLine{d.style.text(comment, note), Width(note)})
+		lines = append(lines, of(comment, d.style.fit(blanks(gutter)+"\\ no newline at end", width)))
 	}
 	return lines
 }
 
-// wrapped paints the text of a line.
-func (d *differ) wrapped(l side, width int) *wrapper {
-	w := &wrapper{style: d.style, width: width, pre: true}
+// text paints the text of a line.
+func (d *differ) text(l side) (r row) {
 	text := strings.TrimSuffix(l.text, "\n")
 	bare := strings.TrimSuffix(text, "\r")
-	if l.sign == '-' {
-		d.style.marked(w, signLooks[l.sign], bare, l.marks)
-	} else {
-		to := w
-		if l.sign == '+' {
-			d.style.marked(w, signLooks[l.sign], bare, l.marks)
-			to = &wrapper{style: d.style, width: math.MaxInt, pre: true}
-		}
-		d.code.paint([]byte(d.style.Clean(bare)), true, to)
+	if l.sign != '-' {
+		d.code.paint(d.style.Clean(bare), true, &r)
+	}
+	if l.sign != ' ' {
+		r = d.style.marked(signLooks[l.sign], bare, l.marks)
 	}
 	if l.cr && text != bare {
-		w.add(signLooks[l.sign]|reverse, []byte(d.style.glyph("␍", "^M")))
+		r.add(signLooks[l.sign]|reverse, d.style.glyph("␍", "^M"))
 	}
-	w.closeLine()
-	return w
+	return r
 }
 
 // marked adds the text of a line, of which some ranges differ from another line.
-func (s Style) marked(w *wrapper, base look, text string, marks [][2]int) {
+func (s Style) marked(base look, text string, marks [][2]int) (r row) {
 	start := 0
 	for _, m := range marks {
 		from, to := min(m[0], len(text)), min(m[1], len(text))
-		w.add(base, []byte(s.Clean(text[start:from])))
-		w.add(base|reverse, []byte(s.Clean(text[from:to])))
+		r.add(base, s.Clean(text[start:from]))
+		r.add(base|reverse, s.Clean(text[from:to]))
 		start = to
 	}
-	w.add(base, []byte(s.Clean(text[start:])))
+	r.add(base, s.Clean(text[start:]))
+	return r
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder/diff"
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -42,7 +43,7 @@ func TestDiffOfLongNames(t *testing.T) {
 	require.Equal(t, "~xample/com/example/漢/First.java  +1 -1", lines[0])
 	require.Contains(t, lines[3], "Second.java  +1 -1")
 	for _, line := range lines {
-		require.LessOrEqual(t, paint.Width(line), 40)
+		require.LessOrEqual(t, tty.Width(line), 40)
 	}
 }
 

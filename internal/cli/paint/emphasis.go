@@ -1,8 +1,9 @@
 package paint
 
 import (
-	"bytes"
+	"regexp"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -11,34 +12,30 @@ import (
 
 // run reads a run of emphasis characters. Whether it can open or close an emphasis depends on
 // the characters beside it (section "Emphasis and strong emphasis").
-func (in *inline) run(b []byte, last bool) int {
+func (in *inline) run(at int, b string, last bool) int {
 	n, known := runLength(b, last)
-	if !known || n < len(b) && !last && !utf8.FullRune(b[n:]) {
+	if !known || n < len(b) && !last && !utf8.FullRuneInString(b[n:]) {
 		return 0
 	}
 	if n == maxRun {
-		return in.plain(b[:n])
+		return in.plain(at, b[:n])
 	}
-	next := rune('\n')
+	prev, next := in.before(at), rune('\n')
 	if n < len(b) {
-		next, _ = utf8.DecodeRune(b[n:])
+		next, _ = utf8.DecodeRuneInString(b[n:])
 	}
-	left := !unicode.IsSpace(next) && (!punct(next) || unicode.IsSpace(in.prev) || punct(in.prev))
-	right := !unicode.IsSpace(in.prev) && (!punct(in.prev) || unicode.IsSpace(next) || punct(next))
-	d := node{kind: runNode, text: b[:1], n: n, length: n, opens: left, closes: right}
+	left := !unicode.IsSpace(next) && (!punct(next) || unicode.IsSpace(prev) || punct(prev))
+	right := !unicode.IsSpace(prev) && (!punct(prev) || unicode.IsSpace(next) || punct(next))
+	opens, closes := left, right
 	switch {
 	case b[0] == '_':
-		d.opens, d.closes = left && (!right || punct(in.prev)), right && (!left || punct(next))
-	case spaced(in.prev) && spaced(next):
-		d.opens = false
+		opens, closes = left && (!right || punct(prev)), right && (!left || punct(next))
+	case spaced(prev) && spaced(next):
+		opens = false
 	}
-	in.expire()
-	in.add(d)
-	if d.opens || d.closes {
-		in.open = append(in.open, len(in.nodes)-1)
-		if in.brackets == 0 {
-			in.match(0, len(in.open)-1)
-		}
+	in.nodes = append(in.nodes, node{at: at, text: b[:n], look: in.base, length: n, opens: opens, closes: closes})
+	if opens || closes {
+		in.runs = append(in.runs, len(in.nodes)-1)
 	}
 	return n
 }
@@ -53,159 +50,144 @@ func spaced(r rune) bool {
 	return tty.RuneWidth(r) < 2 && !unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-func (in *inline) isBracket(i int) bool { return in.nodes[i].kind == bracketNode }
-
-// match finds the openers of the runs from open[i] on, among those from open[bottom] on. Runs
-// that can no longer match are removed from the open ones.
-func (in *inline) match(bottom, i int) {
-	for i < len(in.open) {
-		c := &in.nodes[in.open[i]]
-		j := in.opener(bottom, i)
+// match finds the openers of the runs from runs[bottom] on that are before a place in the text.
+// Runs that have been used up, or that are inside of an emphasis, are removed.
+func (in *inline) match(bottom, before int) {
+	var tried [12]int // places before which runs of a kind have no opener
+	for i := bottom; i < len(in.runs) && in.nodes[in.runs[i]].at < before; {
+		c := &in.nodes[in.runs[i]]
+		kind := c.length%3 + 3*int(c.text[0]&1) // an asterisk is even
+		if c.opens {
+			kind += 6
+		}
+		j := in.opener(bottom, i, tried[kind])
 		if j < 0 {
-			if c.opens {
+			if tried[kind] = c.at; c.opens {
 				i++
 			} else {
-				in.open = slices.Delete(in.open, i, i+1)
+				in.runs = slices.Delete(in.runs, i, i+1)
 			}
 			continue
 		}
-		o := &in.nodes[in.open[j]]
-		use := 1
-		if o.n > 1 && c.n > 1 {
-			use = 2
+		o := &in.nodes[in.runs[j]]
+		use, attribute := 1, italic
+		if len(o.text) > 1 && len(c.text) > 1 {
+			use, attribute = 2, bold
 		}
-		o.n, c.n = o.n-use, c.n-use
-		o.begin[use-1]++
-		c.end[use-1]++
+		o.text, c.text, c.at = o.text[use:], c.text[use:], c.at+use
+		for k := in.runs[j] + 1; k < in.runs[i]; k++ {
+			in.nodes[k].look |= attribute
+		}
 		from, to := j+1, i
-		if o.n == 0 {
+		if o.text == "" {
 			from = j
 		}
-		if c.n == 0 {
+		if c.text == "" {
 			to = i + 1
 		}
-		in.open = slices.Delete(in.open, from, to)
+		in.runs = slices.Delete(in.runs, from, to)
 		i = from
 	}
 }
 
-// opener returns the place of the opener of open[i], or -1.
-func (in *inline) opener(bottom, i int) int {
-	c := &in.nodes[in.open[i]]
-	if c.kind != runNode || !c.closes {
-		return -1
-	}
-	for j := i - 1; j >= bottom; j-- {
-		o := &in.nodes[in.open[j]]
-		if o.kind != runNode || !o.opens || o.text[0] != c.text[0] {
-			continue
+// opener returns the place of the opener of runs[i] that is not before a place, or -1.
+func (in *inline) opener(bottom, i, from int) int {
+	c := &in.nodes[in.runs[i]]
+	for j := i - 1; c.closes && j >= bottom; j-- {
+		o := &in.nodes[in.runs[j]]
+		in.steps++
+		if o.at < from || c.at-o.at > maxHold {
+			return -1
 		}
 		// Rule 9: a run that can do both does not match if the sum is a multiple of 3.
-		if (o.closes || c.opens) && (o.length+c.length)%3 == 0 && o.length%3 != 0 {
-			continue
+		if o.opens && o.text[0] == c.text[0] && !((o.closes || c.opens) && (o.length+c.length)%3 == 0 && o.length%3 != 0) {
+			return j
 		}
-		return j
 	}
 	return -1
 }
 
-// openBracket begins a link, or with an exclamation mark an image.
-func (in *inline) openBracket(b []byte) int {
-	in.expire()
-	in.add(node{kind: bracketNode, text: b, image: len(b) == 2})
-	in.open = append(in.open, len(in.nodes)-1)
-	in.brackets++
+// bracket begins a link, or with an exclamation mark an image.
+func (in *inline) bracket(at int, b string) int {
+	in.brackets = append(in.brackets, len(in.nodes))
+	in.nodes = append(in.nodes, node{at: at, text: b, look: in.base, image: len(b) == 2})
 	return len(b)
 }
 
 // closeBracket ends a link, if an address follows.
-func (in *inline) closeBracket(b []byte, last bool) int {
-	in.expire()
-	if in.brackets == 0 {
-		return in.plain(b[:1])
+func (in *inline) closeBracket(at int, b string, last bool) int {
+	k := len(in.brackets) - 1
+	if k < 0 || at-in.nodes[in.brackets[k]].at > maxHold {
+		return in.plain(at, b[:1])
 	}
-	k := len(in.open) - 1
-	for !in.isBracket(in.open[k]) {
-		k--
+	open := in.brackets[k]
+	if !in.nodes[open].forbidden && (len(b) == 1 || b[1] == '(') {
+		n, address := destination(b[1:min(len(b), 2*maxHold)])
+		switch {
+		case n > 0:
+			in.link(at, open, address)
+			return 1 + n
+		case !last && len(b) < 2*maxHold:
+			return 0
+		}
 	}
-	address, n, known := destination(b[1:], last)
-	if !known {
-		return 0
-	}
-	if n == 0 {
-		in.open = slices.Delete(in.open, k, k+1)
-		in.brackets--
-		in.plain(b[:1])
-		in.resume(k)
-		return 1
-	}
-	in.link(k, address)
-	return 1 + n
+	in.brackets = in.brackets[:k]
+	return in.plain(at, b[:1])
 }
 
-// plain adds text, and returns its length.
-func (in *inline) plain(b []byte) int {
-	in.add(node{text: b})
-	return len(b)
-}
-
-// link makes a link of the nodes from open[k] on. Brackets before it cannot be links, which do
+// link makes a link of the nodes from a bracket on. Brackets before it cannot be links, which do
 // not nest.
-func (in *inline) link(k int, address []byte) {
-	bracket := in.open[k]
-	in.match(k+1, k+1)
-	in.open = in.open[:k]
-	o := &in.nodes[bracket]
-	o.kind, o.text = textNode, nil
-	o.begin[2]++
-	in.nodes = append(in.nodes, node{at: in.at, end: [3]int{0, 0, 1}})
-	if label := in.label(bracket); len(address) > 0 && !bytes.Equal(label, address) && "mailto:"+string(label) != string(address) {
-		sep := " "
-		if len(label) == 0 {
-			sep = ""
+func (in *inline) link(at, open int, address string) {
+	k, _ := slices.BinarySearch(in.runs, open)
+	in.match(k, at)
+	in.runs = in.runs[:k]
+	in.brackets = in.brackets[:len(in.brackets)-1]
+	o := &in.nodes[open]
+	o.text = ""
+	var label strings.Builder
+	for i := open + 1; i < len(in.nodes); i++ {
+		n := &in.nodes[i]
+		label.WriteString(n.text)
+		if n.look&^0xff == in.base&^0xff {
+			n.look = n.look&0xff | link
 		}
-		in.nodes = append(in.nodes, node{at: in.at, text: []byte(sep)}, node{at: in.at, text: slices.Concat([]byte{'('}, address, []byte{')'}), look: comment})
 	}
-	outer := slices.IndexFunc(in.open, in.isBracket)
+	if text := label.String(); address != "" && text != address && "mailto:"+text != address {
+		if text != "" {
+			in.plain(at, " ")
+		}
+		in.add(at, "", "("+address+")", comment)
+	}
 	if !o.image {
-		in.open = slices.DeleteFunc(in.open, func(i int) bool {
-			return in.nodes[i].kind == bracketNode && !in.nodes[i].image
-		})
-	}
-	in.brackets = 0
-	for _, i := range in.open {
-		if in.isBracket(i) {
-			in.brackets++
+		for _, i := range in.brackets {
+			in.nodes[i].forbidden = !in.nodes[i].image
 		}
 	}
-	if outer < 0 {
-		outer = k
-	}
-	in.resume(outer)
 }
 
-func (in *inline) label(from int) (text []byte) {
-	for i := from; i < len(in.nodes); i++ {
-		text = append(text, in.nodes[i].text...)
-	}
-	return text
+var (
+	// target is an address, in angle brackets or without, and perhaps a title.
+	target  = regexp.MustCompile(`^(?s)\([ \n]*(?:<((?:[^<>\n\\]|\\.)*)>|(` + balanced(balanced(``)) + `))(?:[ \n]+("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^)\\]|\\.)*\)))?[ \n]*\)`)
+	escaped = regexp.MustCompile(`\\([!-/:-@\[-` + "`" + `{-~])`)
+)
+
+// balanced returns the expression for text without blanks in which parentheses are balanced, with
+// an expression for the text in them.
+func balanced(inside string) string {
+	return `(?:[^ \n()\\]|\\.|\(` + inside + `\))*`
 }
 
-// resume matches the runs from open[i] on, which waited for a bracket.
-func (in *inline) resume(i int) {
-	if in.brackets == 0 {
-		in.match(0, i)
+// destination reads what follows the text of a link: (address), (<address>) or (address "title").
+// It returns its length, or 0 if it is something else, and the text to show.
+func destination(b string) (n int, shown string) {
+	m := target.FindStringSubmatch(b)
+	if m == nil {
+		return 0, ""
 	}
-}
-
-// expire makes text of markers that have been open for too long.
-func (in *inline) expire() {
-	for len(in.open) > 0 && in.at-in.nodes[in.open[0]].at > maxHold {
-		bracket := in.isBracket(in.open[0])
-		in.open = in.open[1:]
-		if bracket {
-			in.brackets--
-			in.resume(0)
-		}
+	shown = m[1] + m[2]
+	if t := m[3]; t != "" {
+		shown += ` "` + t[1:len(t)-1] + `"`
 	}
+	shown = strings.ReplaceAll(escaped.ReplaceAllString(shown, "$1"), "\n", " ")
+	return len(m[0]), strings.TrimSpace(shown)
 }

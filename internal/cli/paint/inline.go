@@ -1,212 +1,209 @@
 package paint
 
 import (
-	"bytes"
 	"html"
-	"slices"
+	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
-// maxHold is how many bytes may wait for the end of an emphasis, a link or a code span. After
-// them, its beginning is text.
+// maxHold is how many bytes there may be between the beginning of an emphasis, a link or a code
+// span and its end. Without an end there, the beginning is text.
 const maxHold = 1000
 
 // maxRun is the length from which a run of markers is text.
-const maxRun = 64
+const maxRun = len(longBlank)
+
+const longBlank = "                                                                "
 
 // inline paints the text of one block: emphasis, code spans, links. It works as the CommonMark
-// specification says in "An algorithm for parsing nested emphasis and links", with two
-// differences. Text is handed on as soon as no marker before it is open, and a marker is open for
-// at most maxHold bytes. And a marker between two letters or digits does not open an emphasis,
-// so that 2*3*4 stays, unless they are of a script without blanks between words.
+// specification says in "An algorithm for parsing nested emphasis and links", except that a
+// marker between two letters or digits does not open an emphasis, so that 2*3*4 stays, unless
+// they are of a script without blanks between words.
 //
-// All decisions depend on the text alone, never on the pieces in which it comes: where the next
-// character matters, inline waits for it.
+// Text that nothing can change any more is painted. The rest is held, and parsed again when more
+// text is there. It begins at the first marker that could still open something: no emphasis and
+// no link is around such a marker, so parsing can start there.
 type inline struct {
-	to   *wrapper
-	base look
+	style Style
+	base  look
 
-	buf   []byte // what is not scanned
-	at    int    // bytes scanned before buf
-	seek  int    // where to go on looking for the end of a code span, in buf
-	prev  rune   // the last character before buf
-	trail int    // blanks at the end of what is scanned
-
-	nodes []node // scanned, but waiting
-	first int    // of nodes that still wait
-	open  []int  // nodes that may open or close something, in order
-
-	brackets          int // among the open nodes
-	em, strong, links int // depths
-	steps             int // bytes and markers that may have been looked at
+	held     string
+	prev     rune   // the last character before it
+	first    node   // the run that it begins with, if that has been read
+	nodes    []node // of what is held
+	runs     []int  // nodes that may open or close an emphasis
+	brackets []int  // nodes that may begin a link
+	steps    int    // bytes and markers that may have been looked at
 }
 
 // A node is text, or a marker: a run of emphasis characters or a bracket.
 type node struct {
-	text       []byte
-	look       look // in place of that of the text around
-	kind       nodeKind
-	n, length  int // characters of a run, left and at first
-	opens      bool
-	closes     bool
-	image      bool
-	at         int
-	begin, end [3]int // em, strong and link that begin after the text, or end before it
+	at        int // in the held text
+	text      string
+	look      look
+	length    int // of a run, at first
+	opens     bool
+	closes    bool
+	image     bool // a bracket of one
+	forbidden bool // a bracket before a link, which cannot be one as well
 }
-
-type nodeKind byte
-
-const (
-	textNode nodeKind = iota
-	runNode
-	bracketNode
-	softBreak
-	hardBreak
-)
 
 func (in *inline) start(base look) {
-	*in = inline{to: in.to, base: base, buf: in.buf[:0], nodes: in.nodes[:0], open: in.open[:0], prev: '\n', steps: in.steps}
+	*in = inline{style: in.style, base: base, prev: '\n', nodes: in.nodes, runs: in.runs, brackets: in.brackets, steps: in.steps}
 }
 
-// feed adds text. A line feed in it is a line break of the source.
-func (in *inline) feed(text []byte) {
-	in.buf = append(in.buf, text...)
-	in.scan(false)
+// paint paints all of a text.
+func (in *inline) paint(base look, text string) (r row) {
+	in.start(base)
+	in.feed(text, true, &r)
+	return r
 }
 
-// finish ends the block.
-func (in *inline) finish() {
-	in.scan(true)
-	in.open, in.brackets = slices.DeleteFunc(in.open, in.isBracket), 0
-	in.match(0, 0)
-	in.open = in.open[:0]
-	in.emit()
+// feed adds text, and paints what is known of the text now. A line feed in the text is a line break
+// of the source, and in the row a hard one.
+func (in *inline) feed(text string, last bool, to *row) {
+	in.held += strings.ReplaceAll(text, "\t", " ")
+	known := in.parse(last)
+	for i := range in.nodes {
+		if n := &in.nodes[i]; n.at < known {
+			to.add(n.look, n.text)
+		}
+	}
+	if known > 0 {
+		in.prev, _ = utf8.DecodeLastRuneInString(in.held[:known])
+		in.held = in.held[known:]
+	}
 }
 
-func (in *inline) scan(last bool) {
-	done := 0
-	for done < len(in.buf) {
-		n := in.next(in.buf[done:], last)
+// parse makes nodes of the held text, and returns the length of what no other text can change.
+func (in *inline) parse(last bool) int {
+	in.nodes, in.runs, in.brackets = in.nodes[:0], in.runs[:0], in.brackets[:0]
+	in.steps += len(in.held)
+	at := len(in.first.text)
+	if at > 0 {
+		in.nodes, in.runs, in.first = append(in.nodes, in.first), append(in.runs, 0), node{}
+	}
+	for at < len(in.held) {
+		n := in.token(at, last)
 		if n == 0 {
 			break
 		}
-		in.prev, _ = utf8.DecodeLastRune(in.buf[done : done+n])
-		done += n
-		in.at += n
-		in.seek = max(in.seek-n, 0)
+		at += n
 	}
-	in.buf = append(in.buf[:0], in.buf[done:]...)
-	in.expire()
-	in.emit()
+	if last {
+		in.match(0, at)
+		return at
+	}
+	known := at
+	for _, i := range in.brackets {
+		if b := &in.nodes[i]; at-b.at <= maxHold && !b.forbidden {
+			known = min(known, b.at)
+		}
+	}
+	in.match(0, known)
+	for _, i := range in.runs {
+		if r := in.nodes[i]; r.at < known && r.at >= known-maxHold && r.opens {
+			n, _ := runLength(in.held[r.at:], true)
+			known, r.at, r.text = r.at, 0, in.held[r.at:r.at+n]
+			in.first = r
+			break
+		}
+	}
+	return known
 }
 
 var special = [256]bool{'\\': true, '`': true, '*': true, '_': true, '[': true, ']': true, '!': true, '<': true, '&': true, '\n': true}
 
-// next scans the first token, and returns its length, or 0 if more text is needed.
-func (in *inline) next(b []byte, last bool) int {
-	in.steps += len(b) + len(in.open)
-	if !special[b[0]] {
-		n := 1
-		for n < len(b) && !special[b[n]] {
-			n++
-		}
-		return in.text(b[:n])
-	}
-	trail := in.trail
-	if b[0] != '!' {
-		in.trail = 0
-	}
-	n := in.marker(b, last, trail)
-	if n == 0 {
-		in.trail = trail
-	}
-	return n
-}
-
-func (in *inline) marker(b []byte, last bool, trail int) int {
+// token reads the token at a place, and returns its length, or 0 if that depends on more text.
+func (in *inline) token(at int, last bool) int {
+	b := in.held[at:]
 	switch b[0] {
 	case '\n':
-		return in.lineBreak(trail > 1)
+		if strings.HasSuffix(in.held[:at], "  ") {
+			return in.add(at, b[:1], "\n", 0)
+		}
+		return in.add(at, b[:1], " ", 0)
 	case '\\':
-		return in.escape(b, last)
+		return in.escape(at, b, last)
 	case '`':
-		return in.codeSpan(b, last)
+		return in.codeSpan(at, b, last)
 	case '*', '_':
-		return in.run(b, last)
+		return in.run(at, b, last)
 	case '<':
-		return in.angle(b, last)
+		return in.angle(at, b, last)
 	case '&':
-		return in.entity(b, last)
+		return in.entity(at, b, last)
+	case ' ':
+		return in.blanks(at, b, last)
+	case '[':
+		return in.bracket(at, b[:1])
 	case ']':
-		return in.closeBracket(b, last)
+		return in.closeBracket(at, b, last)
 	case '!':
 		if len(b) == 1 && !last {
 			return 0
 		}
-		if len(b) > 1 && b[1] == '[' {
-			return in.openBracket(b[:2])
+		if strings.HasPrefix(b, "![") {
+			return in.bracket(at, b[:2])
 		}
-		return in.text(b[:1])
 	}
-	return in.openBracket(b[:1])
+	end := 1
+	for end < len(b) && !special[b[end]] {
+		end++
+	}
+	text, _, _ := strings.Cut(b[:end], longBlank)
+	return in.plain(at, strings.TrimRight(text, " "))
 }
 
-// text hands on text, or keeps it while a marker before it is open.
-func (in *inline) text(b []byte) int {
-	if blanks := len(b) - len(bytes.TrimRight(b, " ")); blanks < len(b) {
-		in.trail = blanks
-	} else {
-		in.trail += blanks
+// before returns the character before a place.
+func (in *inline) before(at int) rune {
+	if at == 0 {
+		return in.prev
 	}
-	return in.plain(b)
+	r, _ := utf8.DecodeLastRuneInString(in.held[:at])
+	return r
 }
 
-// add adds a node. Its text is copied if it has to wait.
-func (in *inline) add(n node) {
-	if in.first == len(in.nodes) && n.kind != runNode && n.kind != bracketNode {
-		in.put(&n)
-		return
+// blanks reads blanks, which are not shown before a line break. Nor are those after many.
+func (in *inline) blanks(at int, b string, last bool) int {
+	n, known := runLength(b, last)
+	switch {
+	case !known:
+		return 0
+	case n < maxRun && n < len(b) && b[n] == '\n', in.before(at) == ' ':
+		return in.add(at, b[:n], "", 0)
 	}
-	if k := len(in.nodes) - 1; n.kind == textNode && n.look == 0 && k >= in.first && in.nodes[k].kind == textNode && in.nodes[k].look == 0 && in.nodes[k].end == [3]int{} {
-		in.nodes[k].text = append(in.nodes[k].text, n.text...)
-		return
+	return in.plain(at, b[:n])
+}
+
+// add adds a text with a role, which is shown for a part of the source, and returns the length of
+// that.
+func (in *inline) add(at int, source, text string, role look) int {
+	n := node{at: at, text: text, look: in.base}
+	if role != 0 {
+		n.look = in.base&0xff | role
 	}
-	n.text, n.at = slices.Clone(n.text), in.at
 	in.nodes = append(in.nodes, n)
+	return len(source)
 }
 
-func (in *inline) lineBreak(hard bool) int {
-	kind := softBreak
-	if hard {
-		kind = hardBreak
-	}
-	in.add(node{kind: kind})
-	return 1
-}
+// plain adds text as it is.
+func (in *inline) plain(at int, text string) int { return in.add(at, text, text, 0) }
 
-func (in *inline) escape(b []byte, last bool) int {
+func (in *inline) escape(at int, b string, last bool) int {
 	switch {
 	case len(b) == 1 && !last:
 		return 0
-	case len(b) > 1 && b[1] == '\n':
-		in.lineBreak(true)
-		return 2
-	case len(b) > 1 && asciiPunct(b[1]):
-		in.add(node{text: b[1:2]})
-		return 2
+	case len(b) > 1 && (b[1] == '\n' || escaped.MatchString(b[:2])):
+		return in.add(at, b[:2], b[1:2], 0)
 	}
-	return in.plain(b[:1])
-}
-
-func asciiPunct(c byte) bool {
-	return c < 0x80 && strings.IndexByte("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", c) >= 0
+	return in.plain(at, b[:1])
 }
 
 // runLength returns the length of the run of one character that a text begins with, and whether
 // it is known.
-func runLength(b []byte, last bool) (int, bool) {
+func runLength(b string, last bool) (int, bool) {
 	n := 1
 	for n < len(b) && b[n] == b[0] && n < maxRun {
 		n++
@@ -215,168 +212,72 @@ func runLength(b []byte, last bool) (int, bool) {
 }
 
 // codeSpan ends at a run of as many backticks as it began with.
-func (in *inline) codeSpan(b []byte, last bool) int {
+func (in *inline) codeSpan(at int, b string, last bool) int {
 	n, known := runLength(b, last)
-	if !known {
-		return 0
-	}
-	for i := max(n, in.seek); n < maxRun && i < n+maxHold; {
-		j := bytes.IndexByte(b[i:min(len(b), n+maxHold)], '`')
+	for i := n; known && n < maxRun && i < n+maxHold; {
+		rest := b[i:min(len(b), n+maxHold)]
+		j := strings.IndexByte(rest, '`')
 		if j < 0 {
-			if last || len(b) >= n+maxHold {
-				break
-			}
-			in.seek = len(b)
-			return 0
+			in.steps += len(rest)
+			known = last || len(b) >= n+maxHold
+			break
 		}
-		i += j
-		k, known := runLength(b[i:], last)
-		if !known {
-			in.seek = i
-			return 0
-		}
-		if k == n {
-			in.add(node{text: codeText(b[n:i]), look: code})
-			in.seek = 0
-			return i + n
+		i, in.steps = i+j, in.steps+j
+		var k int
+		if k, known = runLength(b[i:], last); known && k == n {
+			return in.add(at, b[:i+n], codeText(b[n:i]), code)
 		}
 		i += k
 	}
-	in.seek = 0
-	return in.plain(b[:n])
+	if !known {
+		return 0
+	}
+	return in.plain(at, b[:n])
 }
 
 // codeText replaces line breaks by blanks, and removes the blank on both sides that separates
 // backticks in the code from those around it.
-func codeText(b []byte) []byte {
-	b = bytes.ReplaceAll(b, []byte{'\n'}, []byte{' '})
-	if len(b) > 2 && b[0] == ' ' && b[len(b)-1] == ' ' && len(bytes.TrimSpace(b)) > 0 {
+func codeText(b string) string {
+	b = strings.ReplaceAll(b, "\n", " ")
+	if len(b) > 2 && b[0] == ' ' && b[len(b)-1] == ' ' && strings.TrimSpace(b) != "" {
 		return b[1 : len(b)-1]
 	}
 	return b
 }
 
-// emit hands on the nodes before the first open marker.
-func (in *inline) emit() {
-	end := len(in.nodes)
-	if len(in.open) > 0 {
-		end = in.open[0]
-	}
-	for ; in.first < end; in.first++ {
-		in.put(&in.nodes[in.first])
-	}
-	if in.first == len(in.nodes) || in.first > maxHold {
-		in.nodes = append(in.nodes[:0], in.nodes[in.first:]...)
-		for i := range in.open {
-			in.open[i] -= in.first
-		}
-		in.first = 0
-	}
-}
+var (
+	// tag is an address in angle brackets, which is an absolute URI or one of electronic mail, or a
+	// tag of HTML, which is text.
+	tag    = regexp.MustCompile(`^<(?:([a-zA-Z0-9+.-]{2,32}:[^<> \n\\]*|[^@<> \n\\]+@[a-zA-Z0-9+.-]+)|[/!?\pL][^<>\n]*)>`)
+	entity = regexp.MustCompile(`^&(?:#[a-zA-Z0-9]{1,30}|[a-zA-Z0-9]{1,31});`)
+)
 
-// put hands a node to the wrapper.
-func (in *inline) put(n *node) {
-	in.em, in.strong, in.links = in.em-n.end[0], in.strong-n.end[1], in.links-n.end[2]
-	switch n.kind {
-	case softBreak:
-		in.to.blank(0, ' ')
-	case hardBreak:
-		in.to.hardBreak()
-	case runNode:
-		in.to.add(in.look(0), bytes.Repeat(n.text, n.n))
-	default:
-		in.to.add(in.look(n.look), n.text)
-	}
-	in.em, in.strong, in.links = in.em+n.begin[0], in.strong+n.begin[1], in.links+n.begin[2]
-}
-
-func (in *inline) look(role look) look {
-	l := in.base
-	if in.links > 0 {
-		l = l&0xff | link
-	}
-	if role != 0 {
-		l = l&0xff | role
-	}
-	if in.em > 0 {
-		l |= italic
-	}
-	if in.strong > 0 {
-		l |= bold
-	}
-	return l
-}
-
-// angle reads an address in angle brackets, or a tag of HTML, which is text.
-func (in *inline) angle(b []byte, last bool) int {
-	end := bytes.IndexAny(b[1:min(len(b), maxHold)], "<>\n") + 1
-	if end == 0 {
-		if !last && len(b) < maxHold {
-			return 0
-		}
-		return in.plain(b[:1])
-	}
-	inside := b[1:end]
+// angle reads what is in angle brackets.
+func (in *inline) angle(at int, b string, last bool) int {
+	m := tag.FindStringSubmatch(b[:min(len(b), maxHold)])
 	switch {
-	case b[end] != '>' || len(inside) == 0:
-		return in.plain(b[:1])
-	case address(inside):
-		in.add(node{text: inside, look: link})
-	case strings.IndexByte("/!?", inside[0]) >= 0 || unicode.IsLetter(rune(inside[0])):
-		in.plain(b[:end+1])
-	default:
-		return in.plain(b[:1])
+	case m == nil && !last && len(b) < maxHold && !strings.ContainsAny(b[1:], "<>\n"):
+		return 0
+	case m == nil:
+		return in.plain(at, b[:1])
+	case m[1] == "":
+		return in.plain(at, m[0])
 	}
-	return end + 1
-}
-
-// address reports whether a text is an absolute URI or an address of electronic mail.
-func address(b []byte) bool {
-	if bytes.ContainsAny(b, " \t\\") {
-		return false
-	}
-	scheme, _, ok := bytes.Cut(b, []byte{':'})
-	if ok && len(scheme) > 1 && len(scheme) <= 32 && bytes.IndexFunc(scheme, notScheme) < 0 {
-		return true
-	}
-	name, host, ok := bytes.Cut(b, []byte{'@'})
-	return ok && len(name) > 0 && len(host) > 0 && bytes.IndexFunc(host, notScheme) < 0
-}
-
-func notScheme(r rune) bool {
-	return r > 0x7f || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '.' && r != '-'
+	return in.add(at, m[0], m[1], link)
 }
 
 // entity reads a character reference of HTML. The character is cleaned like any other.
-func (in *inline) entity(b []byte, last bool) int {
-	n := 1
-	for n < len(b) && n < 33 && (b[n] == '#' && n == 1 || b[n] < 0x80 && (unicode.IsLetter(rune(b[n])) || unicode.IsDigit(rune(b[n])))) {
-		n++
-	}
-	if n == len(b) && !last && n < 33 {
+func (in *inline) entity(at int, b string, last bool) int {
+	source := entity.FindString(b)
+	switch {
+	case source == "" && !last && len(b) < 33 && !strings.ContainsAny(b, " \n;"):
 		return 0
+	case source == "":
+		return in.plain(at, b[:1])
 	}
-	if n == len(b) || b[n] != ';' {
-		return in.plain(b[:1])
-	}
-	text := html.UnescapeString(string(b[:n+1]))
+	text := html.UnescapeString(source)
 	if strings.HasPrefix(text, "\n") || text == "\t" {
 		text = " "
 	}
-	in.add(node{text: []byte(in.to.style.Clean(text))})
-	return n + 1
-}
-
-// clone returns a copy that shares nothing with in.
-func (in inline) clone() inline {
-	in.buf, in.open = slices.Clone(in.buf), slices.Clone(in.open)
-	in.nodes = slices.Clone(in.nodes[in.first:])
-	for i := range in.nodes {
-		in.nodes[i].text = slices.Clone(in.nodes[i].text)
-	}
-	for i := range in.open {
-		in.open[i] -= in.first
-	}
-	in.first = 0
-	return in
+	return in.add(at, source, in.style.Clean(text), 0)
 }

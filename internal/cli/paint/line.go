@@ -1,12 +1,12 @@
 package paint
 
 import (
-	"bytes"
+	"regexp"
 	"strings"
 )
 
-// maxLine is how many bytes of a line are read to find out what it is. The beginning of a longer
-// line that is not decided then is text.
+// maxLine is how many bytes of a line are read to find out what it is. Of a longer line, the
+// beginning is text, unless that much of it is a block of another kind.
 const maxLine = 4096
 
 // maxDepth is how deep quotes and lists nest. Beyond it, their markers are text.
@@ -26,7 +26,6 @@ const (
 	fenceEnd
 	indented
 	markup // HTML
-	tableHead
 	tableRow
 )
 
@@ -34,7 +33,7 @@ const (
 type box struct {
 	quote  bool
 	indent int    // of the text, from that of the marker's line
-	marker string // what is shown before the first line
+	marker string // what is shown before the first line, or before all of a quote
 	shown  bool   // the marker has been
 }
 
@@ -43,66 +42,37 @@ type verdict struct {
 	keep   int   // boxes that go on
 	boxes  []box // new ones
 	leaf   leaf
-	at     int  // where its text begins
-	level  int  // of a heading, or the length of a fence
-	indent int  // of a fence
-	lazy   bool // it continues a paragraph
+	at     int // where its text begins
+	level  int // of a heading, or the length of a fence
+	indent int // of a fence
 }
 
-// A need is how much more of a line a decision takes: nothing, the next byte, or all of it.
-type need byte
-
-const (
-	decided need = iota
-	needByte
-	needLine
-)
-
-// A reader decides what a line is from its beginning. If it would have to look beyond that, it
-// notes what is needed, and what it finds afterwards does not count.
+// A reader decides what a line is.
 type reader struct {
 	*Markdown
-	b    []byte
+	b    string
 	i    int
-	last bool // there is no more to come
-	full bool // b is the whole line
-	need need
+	full bool // b is the whole line, and not the beginning of a long one
 	v    verdict
 }
 
-// wants notes that the decision needs more of the line, if there may be more.
-func (r *reader) wants(n need) {
-	if r.need == decided && !r.last {
-		r.need = n
-	}
-}
-
-// decide says what a line is that begins with b, or how much of it is needed to say it. Tabs are
-// expanded.
-func (p *Markdown) decide(b []byte, full bool) (verdict, need) {
-	p.inline.steps += len(b)
-	r := reader{Markdown: p, b: b, full: full, last: full || len(b) >= maxLine}
-	r.outer()
-	switch {
-	case r.need != decided:
-	case p.leaf == fenced && r.v.keep == len(p.boxes):
+// decide says what a line is. Tabs are expanded.
+func (p *Markdown) decide(line string, full bool) verdict {
+	p.inline.steps += len(line)
+	r := reader{Markdown: p, b: line, full: full}
+	if r.outer(); p.leaf == fenced && r.v.keep == len(p.boxes) {
 		r.inFence()
-	default:
-		for r.inner() && r.need == decided {
-		}
+		return r.v
 	}
-	return r.v, r.need
+	for r.inner() {
+	}
+	return r.v
 }
 
 // indent returns the number of blanks, and whether all of the line is blank.
 func (r *reader) indent() (n int, blank bool) {
-	for r.i+n < len(r.b) && r.b[r.i+n] == ' ' {
-		n++
-	}
-	if blank = r.i+n == len(r.b); blank {
-		r.wants(needByte)
-	}
-	return n, blank
+	rest := strings.TrimLeft(r.b[r.i:], " ")
+	return len(r.b) - r.i - len(rest), rest == ""
 }
 
 // outer finds the open boxes that the line is in.
@@ -111,8 +81,7 @@ func (r *reader) outer() {
 		n, blank := r.indent()
 		switch {
 		case box.quote && !blank && n < 4 && r.b[r.i+n] == '>':
-			r.i += n + 1
-			r.skipBlank()
+			r.quoted(n)
 		case box.quote:
 			return
 		case blank:
@@ -132,38 +101,21 @@ func (r *reader) outer() {
 	}
 }
 
-// skipBlank skips the blank after a marker.
-func (r *reader) skipBlank() {
-	switch {
-	case r.i == len(r.b):
-		r.wants(needByte)
-	case r.b[r.i] == ' ':
+// quoted skips the marker of a quote after n blanks, and the blank after it.
+func (r *reader) quoted(n int) {
+	if r.i += n + 1; strings.HasPrefix(r.b[r.i:], " ") {
 		r.i++
 	}
 }
 
 // inFence reads a line of fenced code.
 func (r *reader) inFence() {
-	n, blank := r.indent()
-	r.v.leaf, r.v.at = fenced, r.i+min(n, r.fence.indent)
-	if blank || n > 3 || r.b[r.i+n] != r.fence.char {
-		return
-	}
-	r.wants(needLine)
-	rest := bytes.TrimRight(r.b[r.i+n:], " ")
-	k, _ := prefixOf(rest, r.fence.char)
-	if r.full && k == len(rest) && k >= r.fence.length {
+	n, _ := r.indent()
+	r.v.leaf, r.v.at = fenced, r.i+min(n, r.fenceIndent)
+	rest := strings.TrimRight(r.b[r.i+n:], " ")
+	if r.full && n < 4 && len(rest) >= len(r.fence) && strings.Trim(rest, r.fence[:1]) == "" {
 		r.v.leaf = fenceEnd
 	}
-}
-
-// prefixOf counts the repetitions of a character that a text begins with, and reports whether
-// there is something after them.
-func prefixOf(b []byte, c byte) (n int, ended bool) {
-	for n < len(b) && b[n] == c {
-		n++
-	}
-	return n, n < len(b)
 }
 
 // inner reads the next marker of the line. It reports whether another one may follow.
@@ -179,7 +131,7 @@ func (r *reader) inner() (again bool) {
 	}
 	rest := r.b[r.i+n:]
 	if n < 4 || r.v.keep > 0 {
-		if r.rule(rest) {
+		if r.line(rest) {
 			return false
 		}
 		if r.container(n, rest) {
@@ -194,19 +146,19 @@ func (r *reader) inner() (again bool) {
 }
 
 // inParagraph reports whether the line may go on with a paragraph in the innermost box.
-func (r *reader) inParagraph() bool {
-	return r.leaf == paragraph && r.v.keep == len(r.Markdown.boxes) && len(r.v.boxes) == 0
-}
+func (r *reader) inParagraph() bool { return r.leaf == paragraph && r.inside() }
+
+// inside reports whether the line is in the same boxes as the one before.
+func (r *reader) inside() bool { return r.v.keep == len(r.Markdown.boxes) && len(r.v.boxes) == 0 }
 
 // container reads the marker of a quote or an item.
-func (r *reader) container(n int, rest []byte) bool {
+func (r *reader) container(n int, rest string) bool {
 	if r.v.keep+len(r.v.boxes) >= maxDepth {
 		return false
 	}
 	if rest[0] == '>' && n < 4 {
-		r.i += n + 1
-		r.skipBlank()
-		r.v.boxes = append(r.v.boxes, box{quote: true})
+		r.quoted(n)
+		r.v.boxes = append(r.v.boxes, box{quote: true, marker: r.style.glyph("│ ", "> ")})
 		return true
 	}
 	item, found := r.item(n)
@@ -218,190 +170,113 @@ func (r *reader) container(n int, rest []byte) bool {
 	return found
 }
 
+var (
+	itemMarker    = regexp.MustCompile(`^([-+*]|[0-9]{1,9}[.)])( +|$)`)
+	headingMarker = regexp.MustCompile(`^#{1,6}(?: |$)`)
+)
+
 // item reads the marker of an item after n blanks. An item with a number other than 1 and an
 // empty one do not end a paragraph.
 func (r *reader) item(n int) (item box, found bool) {
 	rest := r.b[r.i+n:]
-	size := r.markerSize(rest)
-	if size == 0 {
+	if strings.IndexByte("-+*0123456789", rest[0]) < 0 {
 		return item, false
 	}
-	gap := 0
-	for size+gap < len(rest) && rest[size+gap] == ' ' {
-		gap++
+	m := itemMarker.FindStringSubmatch(rest)
+	if m == nil {
+		return item, false
 	}
-	empty := size+gap == len(rest)
-	if empty {
-		r.wants(needByte)
-	}
+	marker, gap, empty := m[1], len(m[2]), len(m[0]) == len(rest)
 	switch {
-	case r.inParagraph() && (empty || size > 1 && string(rest[:size-1]) != "1"):
+	case r.inParagraph() && (empty || len(marker) > 1 && marker[:len(marker)-1] != "1"):
 		return item, false
 	case empty || gap > 4:
 		gap = 1
 	}
-	item = box{indent: n + size + gap, marker: r.style.glyph("• ", "- ")}
-	if size > 1 {
-		item.marker = string(rest[:size]) + " "
+	item = box{indent: n + len(marker) + gap, marker: r.style.glyph("• ", "- ")}
+	if len(marker) > 1 {
+		item.marker = marker + " "
 	}
 	return item, true
-}
-
-// markerSize returns the length of the marker of a list that a text begins with, or 0.
-func (r *reader) markerSize(b []byte) (n int) {
-	if b[0] == '-' || b[0] == '+' || b[0] == '*' {
-		n = 1
-	} else {
-		for n < len(b) && n < 10 && b[n] >= '0' && b[n] <= '9' {
-			n++
-		}
-		if n == 0 || n == 10 || n < len(b) && b[n] != '.' && b[n] != ')' {
-			return 0
-		}
-		n++
-	}
-	if n >= len(b) {
-		r.wants(needByte)
-	}
-	if n > len(b) || n < len(b) && b[n] != ' ' {
-		return 0
-	}
-	return n
 }
 
 // task reads the box of a task at the beginning of an item.
 func (r *reader) task(item *box) {
 	rest := r.b[r.i:]
-	for i, set := range []string{"[", " xX", "]", " "} {
-		if i == len(rest) {
-			r.wants(needByte)
-			return
-		}
-		if strings.IndexByte(set, rest[i]) < 0 {
-			return
-		}
+	if len(rest) < 4 || rest[0] != '[' || strings.IndexByte(" xX", rest[1]) < 0 || rest[2:4] != "] " {
+		return
 	}
 	mark := r.style.glyph("☐ ", "[ ] ")
 	if rest[1] != ' ' {
 		mark = r.style.glyph("☑ ", "[x] ")
 	}
-	if item.marker == r.style.glyph("• ", "- ") && !r.style.Plain {
+	if item.marker == "• " {
 		item.marker = ""
 	}
 	item.marker += mark
 	r.i += 4
 }
 
-// rule reads a thematic break, or the underlining of a heading.
-func (r *reader) rule(b []byte) bool {
-	c := b[0]
-	if c != '-' && c != '*' && c != '_' || len(b) > 256 {
+// line reads a thematic break, or the underlining of a heading.
+func (r *reader) line(b string) bool {
+	c := b[:1]
+	if !r.full || strings.IndexByte("=-*_", c[0]) < 0 || strings.Trim(b, c+" ") != "" {
 		return false
 	}
-	n := 0
-	for _, x := range b {
-		if x != c && x != ' ' {
-			return false
-		}
-		if x == c {
-			n++
-		}
-	}
-	r.wants(needByte)
-	if c == '-' && r.canUnderline(b) {
-		r.v.leaf, r.v.level = underlining, 2
-		return true
-	}
-	if r.full && n >= 3 {
+	switch {
+	case strings.Contains("=-", c) && r.inParagraph() && r.held && strings.Trim(strings.TrimRight(b, " "), c) == "":
+		r.v.leaf, r.v.level = underlining, 1+strings.Index("=-", c)
+	case c != "=" && strings.Count(b, c) >= 3:
 		r.v.leaf = rule
 	}
-	return r.v.leaf == rule
-}
-
-// canUnderline reports whether the line makes a heading of the paragraph above.
-func (r *reader) canUnderline(b []byte) bool {
-	b = bytes.TrimRight(b, " ")
-	n, _ := prefixOf(b, b[0])
-	return r.full && n == len(b) && r.inParagraph() && r.convertible()
+	return r.v.leaf != noLeaf
 }
 
 // special reads the beginning of a block that is not a paragraph.
-func (r *reader) special(b []byte) bool {
+func (r *reader) special(b string) bool {
 	switch c := b[0]; {
-	case r.convertible() && r.inParagraph() && bytes.IndexByte([]byte("|:-"), c) >= 0 && bytes.IndexByte(r.opening, '|') >= 0:
-		return r.delimiters(b)
+	case r.inParagraph() && r.held && strings.IndexByte("|:-", c) >= 0:
+		r.v.leaf = tableRow
+		columns := len(aligns(b))
+		return r.full && columns > 0 && strings.Contains(r.opening, "|") && columns == len(cells(r.opening))
 	case c == '#':
 		return r.heading(b)
 	case c == '`' || c == '~':
 		return r.openFence(b)
-	case c == '=' && r.inParagraph() && r.convertible():
-		r.wants(needLine)
-		r.v.leaf, r.v.level = underlining, 1
-		return r.canUnderline(b)
 	case c == '<' && !r.inParagraph() && r.leaf != markup:
 		return r.html(b)
-	case c == '|' && !r.inParagraph() && r.leaf != tableRow:
-		r.wants(needLine)
-		r.v.leaf = tableHead
-		return r.full
 	}
 	return false
 }
 
-// delimiters reads the second line of a table.
-func (r *reader) delimiters(b []byte) bool {
-	r.wants(needLine)
-	r.v.leaf = tableRow
-	return r.full && aligns(b) != nil && len(aligns(b)) == len(cells(r.opening))
+func (r *reader) heading(b string) bool {
+	marker := headingMarker.FindString(b)
+	r.v.leaf, r.v.level = headingLine, strings.Count(marker, "#")
+	r.v.at += len(marker)
+	return marker != ""
 }
 
-func (r *reader) heading(b []byte) bool {
-	n, ended := prefixOf(b, '#')
-	if n > 6 || ended && b[n] != ' ' {
-		return false
-	}
-	r.wants(needLine)
-	r.v.leaf, r.v.level = headingLine, n
-	r.v.at += n
-	return true
-}
-
-func (r *reader) openFence(b []byte) bool {
-	n, ended := prefixOf(b, b[0])
-	if n < 3 && (ended || r.last) {
-		return false
-	}
-	r.wants(needLine)
-	if b[0] == '`' && bytes.IndexByte(b[n:], '`') >= 0 {
-		return false
-	}
-	r.v.leaf, r.v.level, r.v.indent = fenced, n, r.v.at-r.i
-	return r.full
+func (r *reader) openFence(b string) bool {
+	info := strings.TrimLeft(b, b[:1])
+	r.v.leaf, r.v.level, r.v.indent = fenced, len(b)-len(info), r.v.at-r.i
+	return r.full && r.v.level >= 3 && (b[0] == '~' || strings.IndexByte(info, '`') < 0)
 }
 
 // html reads a line of markup, which ends as it begins, with an angle bracket. It and the lines
 // after it up to a blank one are shown as they are.
-func (r *reader) html(b []byte) bool {
-	if len(b) > 1 && b[1] != '/' && b[1] != '!' && b[1] != '?' && (b[1]|0x20 < 'a' || b[1]|0x20 > 'z') {
-		return false
-	}
-	r.wants(needLine)
+func (r *reader) html(b string) bool {
 	r.v.leaf = markup
-	return r.full && bytes.HasSuffix(bytes.TrimRight(b, " "), []byte{'>'}) && !address(bytes.Trim(b, "<> "))
+	m := tag.FindStringSubmatch(b)
+	return r.full && m != nil && m[1] == "" && strings.HasSuffix(strings.TrimRight(b, " "), ">")
 }
 
 // text reads a line without a marker: of a paragraph, a table or markup.
 func (r *reader) text() {
-	inside := r.v.keep == len(r.Markdown.boxes) && len(r.v.boxes) == 0
 	r.v.leaf = paragraph
 	switch {
 	case r.leaf == paragraph && len(r.v.boxes) == 0:
-		r.v.lazy, r.v.keep = true, len(r.Markdown.boxes)
-	case inside && r.leaf == markup:
-		r.v.leaf = markup
-	case inside && r.leaf == tableRow:
-		if r.wants(needLine); r.full {
-			r.v.leaf = tableRow
-		}
+		r.v.keep = len(r.Markdown.boxes)
+	case r.inside() && (r.leaf == markup || r.leaf == tableRow && r.full):
+		r.v.leaf = r.leaf
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -86,7 +87,7 @@ func checkLines(t *testing.T, s paint.Style, out, text string) {
 	}
 	for line := range strings.Lines(unpainted(out)) {
 		line = strings.TrimSuffix(line, "\n")
-		require.LessOrEqual(t, paint.Width(line), max(s.Width, 2), "%q of %q", line, text)
+		require.LessOrEqual(t, tty.Width(line), max(s.Width, 2), "%q of %q", line, text)
 		require.NotContains(t, strings.ToValidUTF8(line, "\x00"), "\x00", "%q %q", line, text)
 		for _, r := range line {
 			require.False(t, unicode.IsControl(r) || r >= 0x202a && r <= 0x202e, "%q in %q", r, text)
@@ -94,8 +95,9 @@ func checkLines(t *testing.T, s paint.Style, out, text string) {
 	}
 }
 
-// TestPending checks that looking at the unfinished line changes nothing, and that the text
-// becomes visible before the line ends.
+// TestPending checks that looking at what is not written changes nothing, and that all of the text
+// is visible as soon as it comes: what is written and what is pending are what the text would look
+// like if it ended there.
 func TestPending(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
@@ -106,22 +108,46 @@ func TestPending(t *testing.T) {
 		var out strings.Builder
 		p := paint.NewMarkdown(s, &out)
 		for i := range len(text) {
+			p.SetWidth(s.Width)
 			_, err := p.Write([]byte(text[i : i+1]))
 			require.NoError(t, err)
-			require.LessOrEqual(t, paint.Width(unpainted(p.Pending())), s.Width)
+			pending, want := p.Pending(), whole(t, s, text[:i+1])
+			require.True(t, strings.HasPrefix(want, out.String()), "%q", text[:i+1])
+			rest := strings.Split(want[out.Len():], "\n")
+			rest = rest[:len(rest)-1]
+			require.Equal(t, rest[max(len(rest)-8, 0):], pending, "%q", text[:i+1])
 		}
 		require.NoError(t, p.Flush())
 		require.Equal(t, whole(t, s, text), out.String(), "%q", text)
 	}
 	var out strings.Builder
 	p := paint.NewMarkdown(paint.Style{Width: 19, Plain: true}, &out)
-	_, err := p.Write([]byte("- one two three **fourth five si"))
-	require.NoError(t, err)
-	assert.Equal(t, "  **fourth five si", p.Pending())
-	_, err = p.Write([]byte("x** "))
-	require.NoError(t, err)
-	assert.Equal(t, "  fourth five six", p.Pending())
-	assert.Equal(t, "- one two three\n", out.String())
+	write := func(piece string) {
+		_, err := p.Write([]byte(piece))
+		require.NoError(t, err)
+	}
+	require.Empty(t, p.Pending())
+	write("- one two three **fourth five si")
+	assert.Equal(t, []string{"- one two three", "  **fourth five si"}, p.Pending())
+	write("x** ")
+	assert.Equal(t, []string{"- one two three", "  fourth five six"}, p.Pending())
+	write("\n  seven eight\n")
+	assert.Equal(t, "- one two three\n  fourth five six\n", out.String())
+	assert.Equal(t, []string{"  seven eight"}, p.Pending())
+}
+
+// A long line is written while it comes.
+func TestLongLine(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"", "- ", "# ", "```\n"} {
+		var out strings.Builder
+		p := paint.NewMarkdown(paint.Style{Width: 80}, &out)
+		for range 400 {
+			_, err := p.Write([]byte("some words and "))
+			require.NoError(t, err)
+		}
+		assert.Greater(t, out.Len(), 4000, before)
+	}
 }
 
 // letters returns the letters and digits of a text.
@@ -148,6 +174,10 @@ func TestNothingIsLost(t *testing.T) {
 		out := unpainted(whole(t, paint.Style{Color: true, Width: 70}, text))
 		require.Equal(t, letters(text), letters(out), "%q gives\n%s", text, out)
 	}
+	for _, before := range []string{"", "- ", "a\n", "```\n", "|a|b|\n|-|-|\n"} {
+		text := before + strings.Repeat(" ", 5000) + "text"
+		require.Equal(t, letters(text), letters(unpainted(whole(t, paint.Style{}, text))), before)
+	}
 }
 
 // TestExamples compares documents of testdata with what they look like.
@@ -166,6 +196,7 @@ func TestExamples(t *testing.T) {
 func FuzzMarkdown(f *testing.F) {
 	f.Add("a *b* `c`\n\n|x|y|\n|-|-|\n|1|2|\n\n```go\nfunc\n```\n", uint8(20), uint8(1))
 	f.Add("- a\n  > b\n    1. [c](d \"e\")\n\n<b>&amp;\\*", uint8(3), uint8(7))
+	f.Add("a"+strings.Repeat(" ", 700)+"b"+strings.Repeat(" ", 400)+"c", uint8(130), uint8(57))
 	f.Fuzz(func(t *testing.T, text string, width, size uint8) {
 		s := paint.Style{Color: size%2 == 0, Plain: width%5 == 0, Width: 1 + int(width)}
 		out := whole(t, s, text)

@@ -6,7 +6,14 @@
 // the width of the [Style], which counts wide characters as two columns.
 package paint
 
-import "strconv"
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
+)
 
 // Style says what the terminal can show. The zero value paints for 80 columns, without colour.
 type Style struct {
@@ -33,9 +40,6 @@ func (s Style) glyph(symbol, ascii string) string {
 	}
 	return symbol
 }
-
-// dot separates the parts of a line.
-func (s Style) dot() string { return s.glyph(" · ", " - ") }
 
 // A look says how a piece of text is shown: attributes, and a role that decides the colour.
 type look uint16
@@ -67,19 +71,18 @@ const (
 var palette = [11]int{0, 95, 36, 94, 35, 32, 36, 90, 32, 31, 36}
 
 // emphasis says what takes the place of a role where there are no colours.
-var emphasis = [11]look{bold, bold, bold, 0, 0, 0, 0, faint, 0, 0, bold}
+var emphasis = [11]look{0, bold, bold, 0, 0, 0, 0, faint, 0, 0, bold}
 
 // sgr appends the sequence that switches from the default to a look.
 func (s Style) sgr(dst []byte, l look) []byte {
-	role, attributes := l>>8, l&0xff
-	color := 0
+	role, attributes, color := l>>8, l&0xff, 0
 	if s.Color {
 		color = palette[role]
 	} else {
-		attributes = colorless(attributes)
-		if role > 0 {
-			attributes |= emphasis[role]
+		if attributes |= emphasis[role]; attributes&(italic|reverse) != 0 {
+			attributes |= bold
 		}
+		attributes &= bold | faint
 	}
 	start := len(dst)
 	dst = append(dst, "\x1b["...)
@@ -98,18 +101,9 @@ func (s Style) sgr(dst []byte, l look) []byte {
 	return dst
 }
 
-// colorless replaces attributes that are not bold or faint.
-func colorless(l look) look {
-	if l&(italic|reverse) != 0 {
-		l |= bold
-	}
-	return l & (bold | faint)
-}
-
 // text paints a string.
 func (s Style) text(l look, text string) string {
-	r := row{}
-	r.add(l, []byte(text), 0)
+	r := of(l, text)
 	return string(r.render(nil, s))
 }
 
@@ -117,18 +111,38 @@ func (s Style) text(l look, text string) string {
 type row struct {
 	text  []byte
 	spans []span
-	width int
+	stop  int // where the last tab in the text ends
 }
 
-// A span is a part of a row with one look. It starts at the end of the span before it.
+// A span is a part of a row with one look. It starts at the end of the span before it, and ends
+// with the row if that is shorter.
 type span struct {
 	end  int
 	look look
 }
 
-func (r *row) add(l look, text []byte, width int) {
-	r.text = append(r.text, text...)
-	r.width += width
+func of(l look, text string) (r row) {
+	r.add(l, text)
+	return r
+}
+
+// tab is the distance of tab stops in code.
+const tab = 4
+
+// add adds text, in which tabs are expanded.
+func (r *row) add(l look, text string) {
+	if text == "" {
+		return
+	}
+	for tabbed := true; tabbed; {
+		var part string
+		part, text, tabbed = strings.Cut(text, "\t")
+		r.text = append(r.text, part...)
+		if tabbed {
+			r.text = append(r.text, blanks(tab-tty.Width(string(r.text[r.stop:]))%tab)...)
+			r.stop = len(r.text)
+		}
+	}
 	if n := len(r.spans); n > 0 && r.spans[n-1].look == l {
 		r.spans[n-1].end = len(r.text)
 		return
@@ -136,56 +150,46 @@ func (r *row) add(l look, text []byte, width int) {
 	r.spans = append(r.spans, span{len(r.text), l})
 }
 
-func (r *row) addRow(o *row) {
+func (r *row) addRow(o row) {
 	start := 0
 	for _, s := range o.spans {
-		r.add(s.look, o.text[start:s.end], 0)
-		start = s.end
+		end := min(s.end, len(o.text))
+		r.add(s.look, string(o.text[start:end]))
+		start = end
 	}
-	r.width += o.width
 }
 
-func (r *row) reset() { r.text, r.spans, r.width = r.text[:0], r.spans[:0], 0 }
-
-func (r *row) lastLook() look {
-	if n := len(r.spans); n > 0 {
-		return r.spans[n-1].look
+// rest returns the text from a place on, to which more may be added without a change of the row.
+func (r *row) rest(from int) row {
+	o := row{text: slices.Clip(r.text[from:]), spans: make([]span, 0, len(r.spans))}
+	for _, s := range r.spans {
+		if s.end > from {
+			o.spans = append(o.spans, span{s.end - from, s.look})
+		}
 	}
-	return 0
+	return o
 }
+
+func (r *row) reset() { r.text, r.spans, r.stop = r.text[:0], r.spans[:0], 0 }
+
+func (r *row) width() int { return tty.Width(string(r.text)) }
+
+func (r *row) trim() { r.text = bytes.TrimRight(r.text, " ") }
 
 // render appends the row with its escape sequences.
 func (r *row) render(dst []byte, s Style) []byte {
-	if s.Plain {
-		return append(dst, r.text...)
-	}
 	start := 0
 	for _, span := range r.spans {
-		if span.end == start {
-			continue
-		}
+		text := r.text[start:min(span.end, len(r.text))]
+		start += len(text)
 		before := len(dst)
-		dst = s.sgr(dst, span.look)
+		if !s.Plain && len(text) > 0 {
+			dst = s.sgr(dst, span.look)
+		}
 		painted := len(dst) > before
-		dst = append(dst, r.text[start:span.end]...)
-		if start = span.end; painted {
+		if dst = append(dst, text...); painted {
 			dst = append(dst, "\x1b[0m"...)
 		}
 	}
 	return dst
-}
-
-// trim removes the blanks at the end.
-func (r *row) trim() {
-	for len(r.text) > 0 && r.text[len(r.text)-1] == ' ' {
-		r.text = r.text[:len(r.text)-1]
-	}
-	for i := range r.spans {
-		r.spans[i].end = min(r.spans[i].end, len(r.text))
-	}
-}
-
-func (r row) clone() row {
-	r.text, r.spans = append([]byte(nil), r.text...), append([]span(nil), r.spans...)
-	return r
 }

@@ -1,8 +1,11 @@
 package paint
 
 import (
-	"bytes"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/aycoder/aycoder/internal/cli/tty"
 )
 
 // maxTable is how many bytes of rows are held to find the widths of the columns.
@@ -14,38 +17,24 @@ const minColumn = 6
 // A table is painted when it ends or is too long to hold. Then the columns have widths, and the
 // rows that follow are painted as they come.
 type table struct {
-	style  Style
-	width  int
-	write  func(line []byte)
-	aligns []byte // l, c or r
-	rows   [][]string
+	*Markdown
+	aligns []string // cells of the line below the head
+	rows   [][]row  // of cells, the first of which are the head
 	size   int
 	widths []int
-	bar    string // between two columns
-	list   bool   // too narrow for columns
-	inline inline
-	wrap   wrapper
+	list   bool // too narrow for columns
 }
 
 // startTable makes a table of the paragraph, which is its head.
-func (p *Markdown) startTable(delimiters []byte) {
-	p.wrap.reset()
+func (p *Markdown) startTable(delimiters string) {
 	p.leaf, p.held = tableRow, false
-	p.table = newTable(p.style, p.wrap.width, p.writeLine, aligns(delimiters))
-	p.table.add(string(p.opening))
-}
-
-func newTable(s Style, width int, write func([]byte), aligns []byte) *table {
-	t := &table{style: s, width: width, write: write, aligns: aligns, wrap: wrapper{style: s}}
-	t.inline.to = &t.wrap
-	t.bar = s.text(comment, s.glyph(" │ ", " | "))
-	return t
+	p.table = &table{Markdown: p, aligns: aligns(delimiters)}
+	p.table.row(p.opening)
 }
 
 // cells splits a row at its bars, except those after a backslash.
-func cells(line []byte) (out []string) {
-	text := strings.Trim(string(line), " ")
-	text = strings.TrimPrefix(text, "|")
+func cells(line string) (out []string) {
+	text := strings.TrimPrefix(strings.Trim(line, " "), "|")
 	start := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -56,46 +45,43 @@ func cells(line []byte) (out []string) {
 			start = i + 1
 		}
 	}
-	if rest := strings.Trim(text[start:], " "); rest != "" || len(out) == 0 {
-		out = append(out, cell(rest))
+	if rest := cell(text[start:]); rest != "" || len(out) == 0 {
+		out = append(out, rest)
 	}
 	return out
 }
 
 func cell(text string) string { return strings.ReplaceAll(strings.Trim(text, " "), `\|`, "|") }
 
-// aligns returns the alignments in the second line of a table, or nil if it is another line.
-func aligns(line []byte) (out []byte) {
-	if bytes.IndexByte(line, '|') < 0 {
+var delimiter = regexp.MustCompile(`^:?-+:?$`)
+
+// aligns returns the cells of the second line of a table, or nil if it is another line.
+func aligns(line string) []string {
+	out := cells(line)
+	if !strings.Contains(line, "|") || slices.ContainsFunc(out, func(c string) bool { return !delimiter.MatchString(c) }) {
 		return nil
-	}
-	for _, c := range cells(line) {
-		if strings.Trim(strings.TrimSuffix(strings.TrimPrefix(c, ":"), ":"), "-") != "" || !strings.Contains(c, "-") {
-			return nil
-		}
-		align := byte('l')
-		switch left, right := c[0] == ':', c[len(c)-1] == ':'; {
-		case left && right:
-			align = 'c'
-		case right:
-			align = 'r'
-		}
-		out = append(out, align)
 	}
 	return out
 }
 
-// add adds a row. Cells beyond the last column are a part of it, so that no text is lost.
-func (t *table) add(line string) {
-	row := cells([]byte(line))
-	if n := len(t.aligns); len(row) > n {
-		row = append(row[:n-1:n-1], strings.Join(row[n-1:], " | "))
+// row adds a row. Cells beyond the last column are a part of it, so that no text is lost.
+func (t *table) row(line string) {
+	texts := cells(line)
+	if n := len(t.aligns); len(texts) > n {
+		texts = append(texts[:n-1:n-1], strings.Join(texts[n-1:], " | "))
+	}
+	cells, base := make([]row, len(texts)), bold
+	if len(t.rows) > 0 {
+		base = 0
+	}
+	for i, text := range texts {
+		cells[i] = t.inline.paint(base, text)
 	}
 	if t.widths != nil {
-		t.paint(row, 0)
+		t.paint(cells)
 		return
 	}
-	t.rows = append(t.rows, row)
+	t.rows = append(t.rows, cells)
 	if t.size += len(line) + 1; t.size > maxTable {
 		t.finish()
 	}
@@ -108,14 +94,14 @@ func (t *table) finish() {
 	}
 	t.layout()
 	if !t.list {
-		t.paint(t.rows[0], bold)
+		t.paint(t.rows[0])
 		t.rule()
 	}
-	for _, row := range t.rows[1:] {
-		t.paint(row, 0)
+	for _, cells := range t.rows[1:] {
+		t.paint(cells)
 	}
 	if t.list && len(t.rows) == 1 {
-		t.paint(nil, 0)
+		t.paint(nil)
 	}
 	t.rows = t.rows[:1]
 }
@@ -126,13 +112,29 @@ func (t *table) layout() {
 	n := len(t.aligns)
 	t.widths = make([]int, n)
 	needs, words := make([]int, n), make([]int, n)
-	for i := range n {
-		needs[i], words[i] = t.measure(i)
+	for _, cells := range t.rows {
+		for i, cell := range cells {
+			needs[i] = max(needs[i], 1, cell.width())
+			words[i] = max(words[i], 1, longest(string(cell.text)))
+		}
 	}
-	t.grow(needs, t.grow(words, t.width-3*(n-1)))
+	t.grow(needs, t.grow(words, t.wrap.width-3*(n-1)))
 	for i, w := range t.widths {
 		t.list = t.list || w < min(minColumn, words[i])
 	}
+}
+
+// longest returns the width of the longest part of a text in which a line is not broken.
+func longest(text string) (width int) {
+	for part := 0; text != ""; {
+		n, w := tty.Next(text)
+		if part += w; text[0] == ' ' || w > 1 {
+			part = 0
+		}
+		width = max(width, w, part)
+		text = text[n:]
+	}
+	return width
 }
 
 // grow shares some columns between those that want to be wider, and returns what is left.
@@ -151,71 +153,43 @@ func (t *table) grow(want []int, rest int) int {
 	return rest
 }
 
-// measure returns the widths of the widest cell of a column and of its longest word.
-func (t *table) measure(i int) (need, word int) {
-	t.wrap.longest = 1
-	for _, row := range t.rows {
-		if i < len(row) {
-			t.fill(row[i], 1<<30, 0)
-			t.wrap.take(func(_ []byte, n int) { need = max(need, n) })
-		}
-	}
-	return max(need, t.wrap.longest), t.wrap.longest
-}
-
-func (t *table) fill(text string, width int, l look) {
-	t.wrap.width = max(width, 1)
-	t.inline.start(l)
-	t.inline.feed([]byte(text))
-	t.inline.finish()
-	t.wrap.close()
-}
-
 // paint writes a row, whose cells are wrapped.
-func (t *table) paint(cells []string, l look) {
+func (t *table) paint(cells []row) {
 	if t.list {
 		t.paintList(cells)
 		return
 	}
-	columns := make([][]string, len(t.widths))
-	height := 0
-	for i, text := range cells {
-		t.fill(text, t.widths[i], l)
-		t.wrap.take(func(line []byte, n int) {
-			columns[i] = append(columns[i], t.align(i, string(line), n))
-		})
+	columns := make([][]row, len(t.widths))
+	height := 1
+	for i := range cells {
+		columns[i] = cells[i].lines(t.widths[i], false)
 		height = max(height, len(columns[i]))
 	}
-	for k := range max(height, 1) {
-		t.write(t.line(columns, k))
+	for k := range height {
+		t.writeLine(t.line(columns, k))
 	}
-}
-
-func (t *table) align(i int, line string, n int) string {
-	before, after := 0, max(t.widths[i]-n, 0)
-	switch t.aligns[i] {
-	case 'r':
-		before, after = after, 0
-	case 'c':
-		before, after = after/2, after-after/2
-	}
-	return blanks(before) + line + blanks(after)
 }
 
 // line joins the lines k of the columns.
-func (t *table) line(columns [][]string, k int) []byte {
-	var out []byte
+func (t *table) line(columns [][]row, k int) (out row) {
 	for i, column := range columns {
 		if i > 0 {
-			out = append(out, t.bar...)
+			out.add(comment, t.style.glyph(" │ ", " | "))
 		}
-		if k < len(column) {
-			out = append(out, column[k]...)
-			continue
+		r := at(column, k)
+		before, after := 0, max(t.widths[i]-r.width(), 0)
+		switch left, right := t.aligns[i][0] == ':', strings.HasSuffix(t.aligns[i], ":"); {
+		case left && right:
+			before, after = after/2, after-after/2
+		case right:
+			before, after = after, 0
 		}
-		out = append(out, blanks(t.widths[i])...)
+		out.add(0, blanks(before))
+		out.addRow(r)
+		out.add(0, blanks(after))
 	}
-	return bytes.TrimRight(out, " ")
+	out.trim()
+	return out
 }
 
 // rule writes the line below the head.
@@ -225,18 +199,21 @@ func (t *table) rule() {
 	for i, n := range t.widths {
 		parts[i] = strings.Repeat(dash, n)
 	}
-	t.write([]byte(t.style.text(comment, strings.Join(parts, cross))))
+	t.writeLine(of(comment, strings.Join(parts, cross)))
 }
 
 // paintList writes a row as lines of the form "head: cell", after a rule.
-func (t *table) paintList(cells []string) {
-	t.write([]byte(t.style.text(comment, strings.Repeat(t.style.glyph("─", "-"), min(t.width, 20)))))
+func (t *table) paintList(cells []row) {
+	t.writeLine(of(comment, strings.Repeat(t.style.glyph("─", "-"), min(t.wrap.width, 20))))
 	for i, name := range t.rows[0] {
-		text := "**" + name + ":**"
+		r := name.rest(0)
+		r.add(bold, ":")
 		if i < len(cells) {
-			text += " " + cells[i]
+			r.add(0, " ")
+			r.addRow(cells[i])
 		}
-		t.fill(text, t.width, 0)
-		t.wrap.take(func(line []byte, _ int) { t.write(line) })
+		for _, line := range r.lines(t.wrap.width, false) {
+			t.writeLine(line)
+		}
 	}
 }

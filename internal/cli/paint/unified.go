@@ -1,13 +1,14 @@
 package paint
 
 import (
+	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
 // A hunk is a part of a unified diff.
 type hunk struct {
-	file string // after the change, unless it is deleted
 	// The numbers of the first lines are from 1. If there are no lines, it is that of the line before.
 	oldStart, oldLines, newStart, newLines int
 
@@ -23,11 +24,12 @@ type patchLine struct {
 
 // A patchFile is the part of a unified diff about one file.
 type patchFile struct {
-	name   string
-	header bool     // there are lines before the hunks
-	notes  []string // what they say besides the name
-	text   []string // lines that are not of a diff
-	hunks  []hunk
+	name  string
+	notes []string // what its header says besides the name
+	text  []string // lines that are not of a diff
+	hunks []hunk
+
+	plus, minus int // lines
 }
 
 // A patchParser reads a unified diff. How many lines a hunk has is in its header, so a line that
@@ -45,7 +47,7 @@ func parsePatch(unified string) []patchFile {
 			p.outside(line)
 		}
 	}
-	if first := p.files[0]; !first.header && len(first.text)+len(first.hunks) == 0 {
+	if first := p.files[0]; first.name == "" && len(first.notes)+len(first.text)+len(first.hunks) == 0 {
 		return p.files[1:]
 	}
 	return p.files
@@ -70,9 +72,9 @@ func (p *patchParser) inHunk(line string) bool {
 	sign, text := line[0], line[1:]
 	switch sign {
 	case '-':
-		p.old--
+		p.old, f.minus = p.old-1, f.minus+1
 	case '+':
-		p.now--
+		p.now, f.plus = p.now-1, f.plus+1
 	case '\n': // a tool has removed the blank at the end of the line
 		sign, text = ' ', line
 		fallthrough
@@ -100,16 +102,12 @@ func (p *patchParser) outside(line string) {
 		p.rename(name)
 	} else if name, ok := strings.CutPrefix(bare, "+++ "); ok {
 		p.rename(name)
-	} else if strings.HasPrefix(line, "@@ -") && p.hunk(bare) {
-		return
-	} else if !p.note(bare) {
+	} else if !p.hunk(bare) && !p.note(bare) {
 		if len(p.file().hunks) > 0 {
 			p.begin()
 		}
 		p.file().text = append(p.file().text, bare)
-		return
 	}
-	p.file().header = true
 }
 
 // begin begins another file.
@@ -135,30 +133,19 @@ func unquoteName(name string) string {
 	return name
 }
 
-// hunk reads a line such as "@@ -1,7 +1,8 @@ func main() {".
+var hunkHeader = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)`)
+
+// hunk reads a line such as "@@ -1,7 +1,8 @@ func main() {". A missing length means 1.
 func (p *patchParser) hunk(line string) bool {
-	ranges, section, ok := strings.Cut(line[3:], " @@")
-	from, to, both := strings.Cut(ranges, " ")
-	if !ok || !both {
+	m := hunkHeader.FindStringSubmatch(line)
+	if m == nil {
 		return false
 	}
-	h := hunk{file: p.file().name, section: section}
-	h.oldStart, h.oldLines = lineRange(from)
-	h.newStart, h.newLines = lineRange(to)
-	p.old, p.now = h.oldLines, h.newLines
-	p.file().hunks = append(p.file().hunks, h)
+	number := func(i int) int { n, _ := strconv.Atoi(cmp.Or(m[i], "1")); return n }
+	f := p.file()
+	p.old, p.now = number(2), number(4)
+	f.hunks = append(f.hunks, hunk{number(1), p.old, number(3), p.now, m[5], nil})
 	return true
-}
-
-// lineRange parses "-3,7"; a missing length means 1.
-func lineRange(s string) (start, n int) {
-	first, length, ok := strings.Cut(strings.TrimLeft(s, "-+"), ",")
-	start, _ = strconv.Atoi(first)
-	if !ok {
-		return start, 1
-	}
-	n, _ = strconv.Atoi(length)
-	return start, n
 }
 
 // note reads a line of git's header, and reports whether it is one.

@@ -213,7 +213,7 @@ func (d *Decoder) keep(p []byte) {
 func (d *Decoder) pasted() Key {
 	text := d.paste
 	if d.dropped > 0 {
-		text = wholeRunes(text)
+		text = WholeRunes(text)
 		d.dropped += len(d.paste) - len(text)
 	}
 	lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(string(text), "\ufffd"))
@@ -222,11 +222,11 @@ func (d *Decoder) pasted() Key {
 	return k
 }
 
-// wholeRunes removes a rune that was cut at the end.
-func wholeRunes(p []byte) []byte {
+// WholeRunes removes a rune that was cut at the end.
+func WholeRunes[T string | []byte](p T) T {
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
 		if tail := p[len(p)-i:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) {
+			if !utf8.FullRuneInString(string(tail)) {
 				return p[:len(p)-i]
 			}
 			break

@@ -236,7 +236,7 @@ func (s *Screen) send(text string) {
 func (s *Screen) take(end bool) string {
 	n := len(s.text)
 	if !end {
-		n = len(wholeRunes(s.text))
+		n = len(WholeRunes(s.text))
 		if line := bytes.LastIndexByte(s.text, '\n') + 1; s.mode.fancy && (line > 0 || n <= maxBuffer) {
 			n = line
 		}

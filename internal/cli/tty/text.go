@@ -57,7 +57,7 @@ func cleanSpaces(s string) string {
 // characters that change the direction of text (UAX 9, explicit formatting) or separate lines.
 func unsafeRune(r rune) bool {
 	switch {
-	case r == '\n' || r == '\t':
+	case r >= ' ' && r < 0x7f, r == '\n', r == '\t':
 		return false
 	case r < ' ', r >= 0x7f && r <= 0x9f:
 		return true
@@ -70,9 +70,8 @@ func unsafeRune(r rune) bool {
 // RuneWidth returns the number of columns of a character alone.
 func RuneWidth(r rune) int { return widths.RuneWidth(r) }
 
-// StringWidth returns the number of columns of a text without escape sequences and control
-// characters, faster than [Width].
-func StringWidth(s string) int { return widths.StringWidth(s) }
+// maxCluster is the length in bytes that a character has at most, with all its accents.
+const maxCluster = 256
 
 // Next returns the length in bytes and the width in columns of the first part of s that
 // must stay together: a grapheme cluster, a control character, or an escape sequence. The
@@ -85,14 +84,22 @@ func Next(s string) (size, width int) {
 		return controlSequence(s), 0
 	case s[0] < ' ' || s[0] == 0x7f:
 		return 1, 0
+	case s[0] < 0x7f && (len(s) == 1 || s[1] < utf8.RuneSelf):
+		return 1, 1
 	}
 	r, n := utf8.DecodeRuneInString(s)
 	if n == len(s) || s[n] < utf8.RuneSelf {
 		return n, widths.RuneWidth(r)
 	}
+	if len(s) > maxCluster {
+		s = WholeRunes(s[:maxCluster])
+	}
 	it := graphemes.FromString(s)
 	it.Next()
-	return it.End(), widths.StringWidth(it.Value())
+	if width = widths.StringWidth(it.Value()); width > 2 { // no terminal shows that as one character
+		return n, widths.RuneWidth(r)
+	}
+	return it.End(), width
 }
 
 // Width returns the number of columns that s takes on a terminal. Escape sequences and
@@ -144,18 +151,14 @@ func Wrap(text string, width int, hang string) []string {
 	return out
 }
 
-func wrapLine(s string, width int, hang string) []string {
-	if len(s) <= width {
-		return []string{s}
-	}
-	var out []string
+func wrapLine(s string, width int, hang string) (out []string) {
 	indent := Width(hang)
 	if indent >= width {
 		hang, indent = "", 0
 	}
 	prefix, room := "", width
 	for {
-		end, next := lineEnd(s, max(room, 1))
+		end, next := LineEnd(s, max(room, 1), true)
 		out = append(out, prefix+s[:end])
 		if next >= len(s) {
 			return out
@@ -164,14 +167,26 @@ func wrapLine(s string, width int, hang string) []string {
 	}
 }
 
-// lineEnd returns the end of the first line of s, and the begin of the second.
-func lineEnd(s string, room int) (end, next int) {
+// maxLineBytes is the length of a line in bytes for each of its columns, so that accents
+// do not make it endless.
+const maxLineBytes = 32
+
+// LineEnd returns the end of the first line of s, which has some columns, and the begin of
+// the second. If s is not whole, the text after it is not known: then the line ends in s
+// only if it does so with any text.
+func LineEnd(s string, room int, whole bool) (end, next int) {
+	if len(s) <= room {
+		return len(s), len(s)
+	}
 	col, last := 0, 0 // last is the width of the character before
 	inked := false    // something other than spaces has been seen
 	for i := 0; i < len(s); {
 		size, w := Next(s[i:])
+		if i+size == len(s) && !whole {
+			break
+		}
 		wide := inked && (w == 2 || last == 2 && w > 0)
-		full := col+w > room && col > 0
+		full := col+w > room && col > 0 || i > maxLineBytes*(room+1)
 		switch {
 		case full && s[i] == ' ' && s[i-1] != ' ':
 			return i, skipSpaces(s, i)
@@ -179,8 +194,8 @@ func lineEnd(s string, room int) (end, next int) {
 			return i, i
 		case full:
 			return end, next
-		case s[i] == ' ' && inked:
-			end, next = breakAt(s, i, end, next)
+		case s[i] == ' ' && inked && s[i-1] != ' ':
+			end, next = i, skipSpaces(s, i)
 		case wide:
 			end, next = i, i
 		}
@@ -191,14 +206,6 @@ func lineEnd(s string, room int) (end, next int) {
 		i += size
 	}
 	return len(s), len(s)
-}
-
-// breakAt records a run of spaces as the place for a break, once for the run.
-func breakAt(s string, i, end, next int) (int, int) {
-	if i > 0 && s[i-1] == ' ' {
-		return end, next
-	}
-	return i, skipSpaces(s, i)
 }
 
 func skipSpaces(s string, i int) int {

@@ -70,6 +70,7 @@ func TestNext(t *testing.T) {
 		{"\x1b[1ma", []string{"\x1b[1m", "a"}},
 		{"\x1b", []string{"\x1b"}},
 		{"z" + strings.Repeat("\u0300", 100) + "a", []string{"z" + strings.Repeat("\u0300", 100), "a"}},
+		{"*🏻", []string{"*", "🏻"}}, // of three columns together
 	} {
 		var got []string
 		for rest := tt.text; rest != ""; {
