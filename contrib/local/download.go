@@ -77,38 +77,41 @@ func (h *Hub) Pull(ctx context.Context, name string) iter.Seq2[Progress, error] 
 	})
 }
 
-func (h *Hub) pull(ctx context.Context, name string, report func(Progress)) error {
+func (h *Hub) pull(ctx context.Context, name string, report func(Progress)) (err error) {
+	about := name
+	defer func() {
+		if _, ok := errors.AsType[*HubError](err); err != nil && !ok {
+			err = &HubError{Op: "download", Model: about, Err: err}
+		}
+	}()
 	c, err := h.Resolve(ctx, name)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
-		return &HubError{Op: "download", Model: name, Err: err}
+		return err
 	}
 	root, err := os.OpenRoot(h.dir)
 	if err != nil {
-		return &HubError{Op: "download", Model: name, Err: err}
+		return err
 	}
 	defer root.Close()
 	for _, f := range c.Files {
+		about = c.ID + "/" + f.Path
 		d := &download{h: h, root: root, repo: c.Repo, file: f, report: report}
 		if err := d.run(ctx); err != nil {
-			if _, ok := errors.AsType[*HubError](err); !ok {
-				err = &HubError{Op: "download", Model: c.ID + "/" + f.Path, Err: err}
-			}
 			return err
 		}
 	}
 	// Names come last: what has a name is whole, and a split model has all its files.
 	for _, f := range c.Files {
+		about = c.ID + "/" + f.Path
 		if err := h.name(root, c.Repo, f); err != nil {
-			return &HubError{Op: "download", Model: c.ID + "/" + f.Path, Err: err}
+			return err
 		}
 	}
-	if err := h.writeFile(root, repoDir(c.ID)+"/refs/main", []byte(c.Revision)); err != nil {
-		return &HubError{Op: "download", Model: name, Err: err}
-	}
-	return nil
+	about = name
+	return h.writeFile(root, repoDir(c.ID)+"/refs/main", []byte(c.Revision))
 }
 
 // repoDir is the directory of a model.
