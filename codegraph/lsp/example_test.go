@@ -66,3 +66,43 @@ func Example() {
 	// written; new errors:
 	// shop.fake:3: undefined: pric (E1)
 }
+
+// A server runs in the sandbox of the commands, which the options of the tools may have.
+func ExampleWithStart() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	ws, err := workspace.Open(dir)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ws.Close()
+	gopls, _ := lsp.Known("gopls")
+	start, err := tools.LocalStart() // with tools.WithSandbox, for example
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := lsp.New(ws, lsp.WithServer(gopls), lsp.WithStart(start))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	list, err := client.Tools()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range list {
+		fmt.Println(t.Spec().Name)
+	}
+	// Output:
+	// definition
+	// references
+	// rename
+}
