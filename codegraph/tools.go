@@ -69,13 +69,7 @@ func tool[In any](g *Graph, name, description string, ask func(context.Context, 
 			return nil, err
 		}
 		a, err := ask(ctx, s, in)
-		if err != nil {
-			return nil, err
-		}
-		if s.Partial() {
-			a.line("The workspace has more files than are looked at; others may fit too.")
-		}
-		return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: a.text()}}, Summary: a.summary}, nil
+		return a.result(s, err)
 	}
 	return aycoder.NewTool(name, description, call, append(opts, aycoder.WithEffect(aycoder.EffectReadOnly))...)
 }
@@ -99,11 +93,20 @@ func (a *answer) line(format string, args ...any) {
 	a.out.WriteString(s + "\n")
 }
 
-func (a *answer) text() string {
-	if a.left > 0 {
-		return fmt.Sprintf("%s(%d more lines are not shown)\n", a.out.String(), a.left)
+// result returns the result of a tool, unless there was an error.
+func (a *answer) result(s *Snapshot, err error) (*aycoder.ToolResult, error) {
+	if err != nil {
+		return nil, err
 	}
-	return a.out.String()
+	if s.Partial() {
+		a.line("The workspace has more files than are looked at; others may fit too.")
+	}
+	if a.left > 0 {
+		fmt.Fprintf(&a.out, "(%d more lines are not shown)\n", a.left)
+	}
+	r := aycoder.TextResult(a.out.String())
+	r.Summary = a.summary
+	return r, nil
 }
 
 // source returns a source file of a snapshot, with its content.

@@ -14,7 +14,7 @@ var cKeywords = words(`
 	_Atomic _Bool _Complex _Generic _Noreturn _Static_assert _Thread_local __attribute__ __declspec __asm__`)
 
 var cGrammar = grammar{
-	keywords: cKeywords, line: slashes, block: starred, splice: true, quotes: []quote{double, single},
+	keywords: cKeywords, line: slashes, block: starred, splice: true, quotes: []*quote{&double, &single},
 	prefixes: map[string]bool{"L": false, "u": false, "U": false, "u8": false, "R": true, "LR": true, "uR": true, "UR": true, "u8R": true},
 	raw:      cRaw,
 }

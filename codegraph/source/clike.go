@@ -14,7 +14,7 @@ type grammar struct {
 	block    [][2]string // the beginnings and ends of other comments
 	nested   bool        // these comments nest
 	splice   bool        // a backslash at the end of a line joins it with the next, also in a comment
-	quotes   []quote     // a longer one goes before its beginning
+	quotes   []*quote    // a longer one goes before its beginning
 	prefixes map[string]bool
 	// raw returns where the text of a string begins whose prefix has the value true, and what ends it.
 	// from is where the prefix ends.
@@ -35,7 +35,9 @@ var (
 	starred   = [][2]string{{"/*", "*/"}}
 	double    = quote{`"`, `"`, true, false}
 	single    = quote{"'", "'", true, false}
+	back      = quote{"`", "`", true, false}
 	textBlock = quote{`"""`, `"""`, true, true}
+	tripled   = quote{"'''", "'''", true, true}
 )
 
 // A clexer reads tokens. It never goes back, except that it looks once for the end of a comment or of a
@@ -297,7 +299,7 @@ func (l *clexer) blockEnd(i int, open, end string) int {
 }
 
 // quoteEnd returns the end of a string whose text begins at i.
-func quoteEnd(src []byte, i int, q quote) int {
+func quoteEnd(src []byte, i int, q *quote) int {
 	for ; i < len(src); i++ {
 		switch c := src[i]; {
 		case c == q.end[0] && hasPrefix(src[i:], q.end):
@@ -319,7 +321,7 @@ func quoteEnd(src []byte, i int, q quote) int {
 // char reads 'x', '\n', or the ' before a name.
 func (l *clexer) char(i int) (TokenKind, int) {
 	if i+1 < len(l.src) && l.src[i+1] == '\\' {
-		return String, quoteEnd(l.src, i+1, single)
+		return String, quoteEnd(l.src, i+1, &single)
 	}
 	_, size := utf8.DecodeRune(l.src[i+1:])
 	if end := i + 1 + size; size > 0 && end < len(l.src) && l.src[end] == '\'' && l.src[i+1] != '\'' {

@@ -3,9 +3,9 @@ package source
 var (
 	hash      = []string{"#"}
 	dashes    = []string{"--"}
-	scripting = []quote{double, single, {"`", "`", true, false}}
-	tripled   = []quote{textBlock, {"'''", "'''", true, true}, double, single}
-	verbatim  = []quote{{`"""`, `"""`, false, true}, {`$@"`, `"`, false, true}, {`@$"`, `"`, false, true}, {`@"`, `"`, false, true}, double, single}
+	scripting = []*quote{&double, &single, &back}
+	threefold = []*quote{&textBlock, &tripled, &double, &single}
+	verbatim  = []*quote{{`"""`, `"""`, false, true}, {`$@"`, `"`, false, true}, {`@$"`, `"`, false, true}, {`@"`, `"`, false, true}, &double, &single}
 	otherwise = grammar{line: []string{"//", "#"}, block: starred, quotes: scripting}
 )
 
@@ -15,25 +15,25 @@ var genericGrammars = []struct {
 	of Language
 	grammar
 }{
-	{"kotlin", grammar{line: slashes, block: starred, nested: true, quotes: []quote{textBlock, double, single}}},
-	{"swift", grammar{line: slashes, block: starred, nested: true, quotes: []quote{textBlock, double}}},
-	{"scala", grammar{line: slashes, block: starred, nested: true, quotes: []quote{textBlock, double}, chars: true}},
-	{"groovy", grammar{line: slashes, block: starred, quotes: tripled}},
-	{"protobuf", grammar{line: slashes, block: starred, quotes: []quote{double, single}}},
-	{"zig", grammar{line: slashes, quotes: []quote{double}, chars: true}},
-	{"lua", grammar{line: dashes, block: [][2]string{{"--[[", "]]"}, {"--[=[", "]=]"}}, quotes: []quote{{"[[", "]]", false, true}, double, single}}},
-	{"sql", grammar{line: dashes, block: starred, quotes: []quote{double, single}}},
-	{"haskell", grammar{line: dashes, block: [][2]string{{"{-", "-}"}}, nested: true, quotes: []quote{double}, chars: true}},
-	{"ocaml", grammar{block: [][2]string{{"(*", "*)"}}, nested: true, quotes: []quote{double}, chars: true}},
-	{"erlang", grammar{line: []string{"%"}, quotes: []quote{double, single}}},
-	{"julia", grammar{line: hash, block: [][2]string{{"#=", "=#"}}, nested: true, quotes: []quote{textBlock, double}, chars: true}},
+	{"kotlin", grammar{line: slashes, block: starred, nested: true, quotes: []*quote{&textBlock, &double, &single}}},
+	{"swift", grammar{line: slashes, block: starred, nested: true, quotes: []*quote{&textBlock, &double}}},
+	{"scala", grammar{line: slashes, block: starred, nested: true, quotes: []*quote{&textBlock, &double}, chars: true}},
+	{"groovy", grammar{line: slashes, block: starred, quotes: threefold}},
+	{"protobuf", grammar{line: slashes, block: starred, quotes: []*quote{&double, &single}}},
+	{"zig", grammar{line: slashes, quotes: []*quote{&double}, chars: true}},
+	{"lua", grammar{line: dashes, block: [][2]string{{"--[[", "]]"}, {"--[=[", "]=]"}}, quotes: []*quote{{"[[", "]]", false, true}, &double, &single}}},
+	{"sql", grammar{line: dashes, block: starred, quotes: []*quote{&double, &single}}},
+	{"haskell", grammar{line: dashes, block: [][2]string{{"{-", "-}"}}, nested: true, quotes: []*quote{&double}, chars: true}},
+	{"ocaml", grammar{block: [][2]string{{"(*", "*)"}}, nested: true, quotes: []*quote{&double}, chars: true}},
+	{"erlang", grammar{line: []string{"%"}, quotes: []*quote{&double, &single}}},
+	{"julia", grammar{line: hash, block: [][2]string{{"#=", "=#"}}, nested: true, quotes: []*quote{&textBlock, &double}, chars: true}},
 	{"ruby", grammar{line: hash, block: [][2]string{{"=begin", "=end"}}, quotes: scripting}},
 	{"perl", grammar{line: hash, quotes: scripting}},
 	{"shell", grammar{line: hash, quotes: scripting}},
-	{"r", grammar{line: hash, quotes: tripled}},
-	{"elixir", grammar{line: hash, quotes: tripled}},
+	{"r", grammar{line: hash, quotes: threefold}},
+	{"elixir", grammar{line: hash, quotes: threefold}},
 	{"csharp", grammar{line: []string{"//", "#"}, block: starred, quotes: verbatim}},
-	{"dart", grammar{line: slashes, block: starred, nested: true, quotes: tripled}},
+	{"dart", grammar{line: slashes, block: starred, nested: true, quotes: threefold}},
 }
 
 // sharpKeywords are the keywords of C# and Dart that matter to how a declaration is read.

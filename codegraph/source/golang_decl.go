@@ -60,6 +60,8 @@ func (g *goReader) receiver() {
 
 // nameList reads the names that a specification, statement or field begins with. It returns their tokens, with
 // the commas between them.
+//
+//go:noinline
 func (g *goReader) nameList() []goToken {
 	from := g.p
 	for g.kind() == goIdent {

@@ -1,5 +1,6 @@
 package source
 
+//go:noinline
 func (g *goReader) declare(id, of int32) {
 	if id == g.blank {
 		return
@@ -10,6 +11,8 @@ func (g *goReader) declare(id, of int32) {
 }
 
 // restore forgets the names that were declared since g.undo had a length.
+//
+//go:noinline
 func (g *goReader) restore(mark int) {
 	for i := len(g.undo) - 1; i >= mark; i-- {
 		u := g.undo[i]

@@ -182,7 +182,7 @@ func (l *goLexer) mark(c byte) {
 		l.kind, l.end = goComment, after(l.src, l.at+2, "*/")
 		l.newline = l.newline || bytes.IndexByte(l.src[l.at:l.end], '\n') >= 0
 	case c == '"' || c == '\'':
-		l.kind, l.end = goString, quoteEnd(l.src, l.at+1, quote{end: string(c), escape: true})
+		l.kind, l.end = goString, quoteEnd(l.src, l.at+1, &quote{end: string(c), escape: true})
 	case c == '`':
 		l.kind, l.end = goString, after(l.src, l.at+1, "`")
 	default:

@@ -17,6 +17,8 @@ func (h *declHead) add(kind DeclKind, name ctoken) *Decl {
 }
 
 // member reports whether the head is directly in a class.
+//
+//go:noinline
 func (h *declHead) member() bool {
 	p := h.top().parent
 	return p >= 0 && h.f.Decls[p].Kind != Module

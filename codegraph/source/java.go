@@ -11,7 +11,7 @@ var javaKeywords = words(`
 	throws transient true try void volatile while`)
 
 var javaGrammar = grammar{
-	keywords: javaKeywords, line: slashes, block: starred, quotes: []quote{textBlock, double, single},
+	keywords: javaKeywords, line: slashes, block: starred, quotes: []*quote{&textBlock, &double, &single},
 }
 
 var javaDialect = dialect{

@@ -75,6 +75,8 @@ func (s *pyScan) comment() {
 }
 
 // ends reports whether the statement ends before the current token.
+//
+//go:noinline
 func (s *pyScan) ends() bool { return !s.ok || s.first || s.is(";") && s.depth == 0 }
 
 //go:noinline

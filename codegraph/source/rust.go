@@ -11,7 +11,7 @@ var rustKeywords = words(`
 
 var rustGrammar = grammar{
 	keywords: rustKeywords, line: slashes, block: starred, nested: true, chars: true,
-	quotes:   []quote{{`"`, `"`, true, true}},
+	quotes:   []*quote{{`"`, `"`, true, true}},
 	prefixes: map[string]bool{"b": false, "c": false, "r": true, "br": true, "cr": true},
 	raw:      rustRaw,
 }

@@ -105,6 +105,7 @@ func (s *scriptScan) tok(i int) *scriptToken {
 	return &s.none
 }
 
+//go:noinline
 func (s *scriptScan) textOf(i int) string { t := s.tok(i); return string(s.src[t.start:t.end]) }
 
 // isWord reports whether a token is a name or keyword, and which.

@@ -57,6 +57,8 @@ func (u *scriptUses) id(i int) int32 {
 }
 
 // enter begins a scope. It ends with the token before end or, if that is 0, with the expression or statement.
+//
+//go:noinline
 func (u *scriptUses) enter(end int) {
 	if end == 0 {
 		end = math.MaxInt

@@ -70,17 +70,19 @@ type Query[V any] struct{ query }
 // not ask for the value that it is computing, not even through others. Same reports whether two
 // values, which are of type V, are the same to all who use them; nil means reflect.DeepEqual.
 func NewQuery[V any](t *Table, compute func(arg string) V, same func(a, b any) bool) *Query[V] {
-	return &Query[V]{newQuery(t, func(arg string) any { return compute(arg) }, same)}
+	q := &Query[V]{}
+	q.init(t, func(arg string) any { return compute(arg) }, same)
+	return q
 }
 
-// newQuery is compiled once, and not into each call of NewQuery.
+// init is compiled once, and not into each call of NewQuery.
 //
 //go:noinline
-func newQuery(t *Table, run func(arg string) any, same func(a, b any) bool) query {
+func (q *query) init(t *Table, run func(arg string) any, same func(a, b any) bool) {
 	if same == nil {
 		same = reflect.DeepEqual
 	}
-	return query{t, map[string]*node{}, run, same}
+	*q = query{t, map[string]*node{}, run, same}
 }
 
 // Get returns the value for an argument. The caller must not change it.

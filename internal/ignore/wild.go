@@ -40,6 +40,8 @@ type wildCompiler struct {
 
 // take adds a state that takes these bytes. Equal sets are shared, which makes it cheap to
 // find the kinds of bytes.
+//
+//go:noinline
 func (c *wildCompiler) take(set byteSet) {
 	known := c.known[set]
 	if known == nil {
@@ -56,6 +58,8 @@ func (c *wildCompiler) add(set *byteSet) {
 }
 
 // takeByte adds a state that takes only this byte.
+//
+//go:noinline
 func (c *wildCompiler) takeByte(b byte) {
 	var set byteSet
 	set.add(b)

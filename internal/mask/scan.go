@@ -83,6 +83,8 @@ func word(s string) uint32 {
 }
 
 // add makes the index find a trigger. One that was added before is tried before.
+//
+//go:noinline
 func (x *index) add(t *trigger) {
 	w := word(t.literal)
 	h := slot(w)
@@ -152,6 +154,8 @@ func (f *finder) sealed(at int) int {
 }
 
 // mark adds a span. Where it overlaps with others they become one.
+//
+//go:noinline
 func (f *finder) mark(from, to int, kind string) { f.markAs(span{from: from, to: to, kind: kind}) }
 
 // A span inside another one changes nothing, unless it knows better what it is.

@@ -87,6 +87,8 @@ func distinct(v string) int {
 
 // classes counts the kinds of characters: lower case, upper case, digits, others. Keys mix
 // them, words mostly do not.
+//
+//go:noinline
 func classes(v string) int {
 	var seen [4]int
 	for i := range len(v) {
@@ -95,6 +97,7 @@ func classes(v string) int {
 	return seen[0] + seen[1] + seen[2] + seen[3]
 }
 
+//go:noinline
 func classOf(b byte) int {
 	switch {
 	case 'a' <= b && b <= 'z':

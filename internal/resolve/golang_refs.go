@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (r *goIndex) readPackage(dir string) *goPackage {
 			p.add(newGoFile(file, f))
 		}
 	}
-	slices.Sort(p.order)
+	order.By(p.order, func(a, b *goPlace) int { return cmp.Compare(*a, *b) })
 	p.order = slices.Clip(slices.Clone(p.order))
 	return p
 }

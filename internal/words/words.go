@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aycoder/aycoder/internal/order"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
@@ -273,7 +274,7 @@ func Complete(query string, n int, vocabulary iter.Seq2[string, int]) (out []str
 			found = append(found, candidate{word, count})
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int {
+	order.By(found, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.word, b.word))
 	})
 	for _, c := range found[:max(min(n, len(found)), 0)] {
