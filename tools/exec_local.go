@@ -29,9 +29,9 @@ func LocalExec(opts ...Option) (Exec, error) {
 
 // LocalStart returns the function that starts a program which stays, such as a language server, in place of
 // [exec.Cmd.Start]: in the sandbox of the options, as confined as a command of bash. With [WithProxy], the program has no
-// network. Without a sandbox, it has the rights of this process. ctx is for the start alone. An [ErrSandbox] means that the program
-// could not be confined as required. The function is nil with
-// [WithExec], since the commands then run elsewhere. It is safe for concurrent use.
+// network. Without a sandbox, it has the rights of this process. ctx is for the start alone. An [ErrSandbox] means that the
+// program could not be confined as required. The function is safe for concurrent use. It is nil with [WithExec], since the
+// commands then run elsewhere.
 func LocalStart(opts ...Option) (func(ctx context.Context, cmd *exec.Cmd) error, error) {
 	c, err := optioned(opts)
 	if err != nil || c.local == nil {

@@ -46,12 +46,12 @@
 //
 // # Trust
 //
-// A language server is a program of the host that works on the user's files, without a sandbox unless [WithStart] has one. It
-// obeys the workspace: it may read any file there, run build scripts, load plug-ins, and download dependencies. So it is
-// started only because the host has named it, never because a workspace asks for it: name servers only for
-// workspaces whose code may run, or say by [WithPermission] where it may. The same holds for commands. A server gets no secrets of the host in its
-// environment, and runs in a session of processes that ends with [Client.Close], on Linux also if the host is
-// killed. On Windows, neither servers nor commands are started.
+// A language server is a program of the host that works on the user's files, without a sandbox unless [WithStart] has
+// one. It obeys the workspace: it may read any file there, run build scripts, load plug-ins, and download dependencies.
+// So it is started only because the host has named it, never because a workspace asks for it: name servers only for
+// workspaces whose code may run, or say by [WithPermission] where it may. The same holds for commands. A server gets no
+// secrets of the host in its environment, and runs in a session of processes that ends with [Client.Close], on Linux also
+// if the host is killed. On Windows, neither servers nor commands are started.
 //
 // The client believes a server no more than it must. It never lets a server change a file: the protocol's
 // workspace/applyEdit is refused. It bounds the messages, errors and places that it takes, and ends a server that
