@@ -15,16 +15,16 @@ import (
 // tool calls one after the other. The Answer completes a block when the next block
 // begins, or when the message ends. It is not safe for concurrent use.
 type Answer struct {
-	// Done is the event that [Answer.End] emits. The decoder sets its fields, such as the
-	// usage and the stop reason, while it reads the response.
-	Done aycoder.MessageDone
-
 	call     *Call
 	text     strings.Builder
 	thinking strings.Builder
 	sig      string
 	extra    *aycoder.Opaque
 	calls    int
+
+	// Done is the event that [Answer.End] emits. The decoder sets its fields, such as the
+	// usage and the stop reason, while it reads the response.
+	Done aycoder.MessageDone
 }
 
 // NewAnswer returns an empty answer that emits its events to k.

@@ -15,7 +15,7 @@ import (
 func TestPiecesShareTheMemoryOfTheirBlock(t *testing.T) {
 	const pieces = 1000
 	var got []aycoder.ModelEvent
-	k := &Call{x: &Exchange{Config: &Config{MaxResponse: 1 << 20}}, yield: func(ev aycoder.ModelEvent, _ error) bool {
+	k := &Call{x: &Exchange{Config: &Config{}}, limit: 1 << 20, yield: func(ev aycoder.ModelEvent, _ error) bool {
 		got = append(got, ev)
 		return true
 	}}

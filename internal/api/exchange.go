@@ -114,19 +114,21 @@ type Call struct {
 	Status int
 
 	x     *Exchange
-	yield func(aycoder.ModelEvent, error) bool
-	done  <-chan struct{} // of the caller's context
 	start time.Time
-	ping  bool
 
+	// The fields that each event needs are together, for the processor's cache.
+	yield  func(aycoder.ModelEvent, error) bool
+	done   <-chan struct{} // of the caller's context
+	ping   bool
+	views  bool  // events are valid only until the next one
+	limit  int64 // of the answer, in bytes
 	held   int64 // bytes of the answer so far
 	silent int64 // bytes of events without a part of the answer so far
-	body   meter
-	events sse.Reader
-	views  bool // events are valid only until the next one
 	view   ViewDecoder
 	half   *sse.Event // the event that is held back, see joined
 	spare  deltas
+	events sse.Reader
+	body   meter
 }
 
 // Stream returns a sequence that sends the request when the iteration starts, and yields
@@ -155,9 +157,8 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 		return errGone
 	default:
 	}
-	limit := cmp.Or(k.x.MaxResponse, k.x.Config.MaxResponse)
-	if k.held += sizeOf(ev); k.held > limit {
-		return &aycoder.LimitError{Limit: "response bytes", Max: limit}
+	if k.held += sizeOf(ev); k.held > k.limit {
+		return &aycoder.LimitError{Limit: "response bytes", Max: k.limit}
 	}
 	if done, ok := ev.(*aycoder.MessageDone); ok {
 		done.Provider, done.RequestID = k.x.Config.Provider, k.RequestID
@@ -217,6 +218,7 @@ func (k *Call) run(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	k.limit = cmp.Or(k.x.MaxResponse, k.x.Config.MaxResponse)
 	silent, _ := k.x.bounds()
 	k.body.begin(k.x.Config, silent, cancel)
 	defer k.body.end()

@@ -20,21 +20,20 @@ import (
 type meter struct {
 	r         io.Reader
 	left, max int64 // bytes that may come before the next event
-	counts    bool  // every byte resets the idle timeout; otherwise the decoder decides
 
+	begun  time.Time
 	idle   time.Duration
 	waited time.Duration // time spent waiting since the last sign of life
 	since  time.Duration // start of the current wait, after begun
-	begun  time.Time
-
-	timer *time.Timer
 	// time after begun at which the idle timeout expires, in ns; 0 outside of a wait
 	due atomic.Int64
 	// the timer is not set; otherwise it fires no later than the timeout of a wait
-	off atomic.Bool
+	off    atomic.Bool
+	counts bool // every byte resets the idle timeout; otherwise the decoder decides
 
-	mu   sync.Mutex // guards the timer
-	over bool
+	timer *time.Timer
+	mu    sync.Mutex // guards the timer
+	over  bool
 }
 
 // begin starts the clock of a response. One timer serves all its reads, because setting a

@@ -18,20 +18,19 @@ const maxOpen = 1000
 
 // A block is a content block under construction.
 type block struct {
-	index int
-	head  blockHead
-	raw   json.RawMessage // the start of the block, as sent
-
-	text  strings.Builder // text, thinking, or the arguments
-	sig   []byte
-	cites []byte // citations from deltas, with a comma after each
-	// the fields of the block with other deltas applied; nil without such deltas
-	rest rawjson.Object
-
+	index   int
 	stopped bool // stopped, but it waits for its turn
 	// doubt says that another block began under the same index before this one stopped,
 	// so it is unknown to which of them later deltas belong.
 	doubt bool
+	text  strings.Builder // text, thinking, or the arguments
+	head  blockHead
+	raw   json.RawMessage // the start of the block, as sent
+
+	sig   []byte
+	cites []byte // citations from deltas, with a comma after each
+	// the fields of the block with other deltas applied; nil without such deltas
+	rest rawjson.Object
 }
 
 // A blockHead has the fields of a block that decide how the block is handled.
@@ -62,7 +61,7 @@ func (d *decoder) startBlock(index int, raw string) error {
 	if err := decodeHead(b.raw, &b.head); err != nil {
 		return fmt.Errorf("decode content_block_start: %w", err)
 	}
-	d.open = append(d.open, b)
+	d.open, d.newest = append(d.open, b), b
 	switch b.head.Type {
 	case "text":
 		return d.addText(b, b.head.Text)
@@ -109,11 +108,11 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 	if h.Type, err = rawjson.Str("type", o.Value("type")); err != nil {
 		return err
 	}
-	switch h.Type {
-	case "text", "thinking", "tool_use":
-	default:
+	i := slices.Index(knownTypes, h.Type)
+	if i < 0 {
 		return nil
 	}
+	h.Type = knownTypes[i] // each delta compares it, and the start of the block is not in the processor's cache then
 	texts := []struct {
 		key string
 		to  *string
@@ -131,6 +130,8 @@ func decodeHead(raw json.RawMessage, h *blockHead) error {
 	return nil
 }
 
+var knownTypes = []string{"text", "thinking", "tool_use"}
+
 // partFields returns the fields of a block for which the part has a field.
 func partFields(kind string) []string {
 	if kind == "tool_use" {
@@ -141,6 +142,9 @@ func partFields(kind string) []string {
 
 // find returns the block that is open under an index.
 func (d *decoder) find(index int) *block {
+	if b := d.newest; b != nil && b.index == index && !b.stopped {
+		return b
+	}
 	for _, b := range slices.Backward(d.open) {
 		if b.index == index && !b.stopped {
 			return b
@@ -150,13 +154,12 @@ func (d *decoder) find(index int) *block {
 }
 
 // delta adds a delta to its block.
-func (d *decoder) delta(e *event, data string) error {
-	p := &e.delta
+func (d *decoder) delta(index int, p *delta, data string) error {
 	field := textField(p.kind)
-	b := d.find(e.index)
+	b := d.find(index)
 	switch {
 	case b == nil:
-		return fmt.Errorf("%s for block %d, which is not open", d.call.Config().Show(p.kind, 50), e.index)
+		return fmt.Errorf("%s for block %d, which is not open", d.call.Config().Show(p.kind, 50), index)
 	case field == "":
 		return b.add(p, data)
 	case p.bad == field:

@@ -245,11 +245,11 @@ func (m *message) read(r *rawjson.Reader) {
 
 // A decoder converts one response to model events.
 type decoder struct {
-	call *api.Call
-
-	done   aycoder.MessageDone
+	call   *api.Call
+	newest *block   // the last one that began, or nil
 	open   []*block // in the order in which they began, until they are emitted
 	held   *block   // the block that stopped last, if it may be cut off; see looksWhole
+	done   aycoder.MessageDone
 	begun  bool
 	called bool // there was a call
 	// compaction is what summaries of the conversation took so far, beside the answer.
@@ -286,9 +286,9 @@ func (d *decoder) Event(ev sse.Event) (done bool, err error) {
 // event. It handles the usual events, and copies only what the decoder keeps. For any other
 // event it returns false, and [decoder.Event] handles a copy of the event.
 func (d *decoder) View(ev sse.Event) (taken bool, err error) {
-	var e event
-	if e.scan(ev.Data) {
-		return true, d.delta(&e, ev.Data)
+	var p delta
+	if index, ok := p.scan(ev.Data); ok {
+		return true, d.delta(index, &p, ev.Data)
 	}
 	switch ev.Type {
 	case "message_start", "content_block_start", "content_block_stop", "message_delta", "ping":
@@ -315,7 +315,7 @@ func (d *decoder) handle(e *event, data string) (done bool, err error) {
 	}
 	switch e.kind {
 	case "content_block_delta":
-		return false, d.delta(e, data)
+		return false, d.delta(e.index, &e.delta, data)
 	case "message_start":
 		return false, d.start(&e.message)
 	case "content_block_start":

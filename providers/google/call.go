@@ -113,6 +113,9 @@ func (d *decoder) id(given, raw string) string {
 		d.made++
 	}
 	given = strings.Clone(given)
+	if d.ids == nil {
+		d.ids = map[string]bool{}
+	}
 	d.ids[given] = true
 	return given
 }

@@ -273,11 +273,11 @@ func (c *Client) list() string {
 
 // endpoint returns the URL of a model's method.
 func (c *Client) endpoint(model, method string) string {
-	segments := strings.Split(c.resource(model), "/")
-	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
+	u := append(make([]byte, 0, 256), c.cfg.BaseURL...)
+	for s := range strings.SplitSeq(c.resource(model), "/") {
+		u = append(append(u, '/'), url.PathEscape(s)...)
 	}
-	return c.cfg.BaseURL + "/" + strings.Join(segments, "/") + method
+	return string(append(u, method...))
 }
 
 // resource returns the full resource name of a model. The given name may have a part of

@@ -11,6 +11,7 @@ import (
 	"github.com/aycoder/aycoder/internal/api"
 	"github.com/aycoder/aycoder/internal/rawjson"
 	"github.com/aycoder/aycoder/internal/sse"
+	"github.com/aycoder/aycoder/internal/view"
 )
 
 const (
@@ -32,27 +33,26 @@ var errNotObject = errors.New("not a JSON object")
 
 // A decoder converts the events of one response to model events.
 type decoder struct {
-	call     *api.Call
-	answer   *api.Answer
-	provider string
-	names    map[string]string // of tools, by their names on the wire
-	ids      map[string]bool   // of the calls in this answer
-	made     int               // number of generated ids
+	call   *api.Call
+	answer api.Answer
+	shape  shape
+	open   *openCall // the incomplete call
+	said   bool      // a part was received
+	usage  []byte    // the latest usage
 
+	provider     string
+	names        map[string]string // of tools, by their names on the wire
+	ids          map[string]bool   // of the calls in this answer
+	made         int               // number of generated ids
 	doc, content rawjson.Reader
-	shape        shape
-	open         *openCall // the incomplete call
 	finish       string
 	message      string            // explanation of finish
-	said         bool              // a part was received
-	usage        []byte            // the latest usage
 	meta         map[string]string // of metadataFields
 	foreign      string            // a document that is not an answer of the service
 }
 
 func newDecoder(k *api.Call, names map[string]string) *decoder {
-	return &decoder{call: k, answer: api.NewAnswer(k), provider: k.Config().Provider, names: names,
-		ids: map[string]bool{}}
+	return &decoder{call: k, answer: *api.NewAnswer(k), provider: k.Config().Provider, names: names}
 }
 
 // A chunk has the fields of one event. Unless noted, they are JSON text as sent, or
@@ -251,7 +251,11 @@ func (d *decoder) head(c *chunk) {
 	if c.usage != "" && parseUsage(c.usage) != (aycoder.Usage{}) { // some gateways end with zeros
 		d.usage = append(d.usage[:0], c.usage...)
 	}
-	if word := finishWord(c.finish, d.provider); word != "" {
+	switch word := finishWord(c.finish, d.provider); word {
+	case "":
+	case "STOP":
+		d.finish = "STOP"
+	default:
 		d.finish = strings.Clone(word)
 	}
 	if c.message != "" {
@@ -403,12 +407,12 @@ func (d *decoder) End() error {
 	case d.finish == "":
 		return api.ErrUnfinished
 	}
-	if err := d.failure(); err != nil {
-		return err
+	if d.failed() {
+		return d.failure()
 	}
 	done := &d.answer.Done
 	done.Stop = stopReason(d.finish)
-	done.Usage = parseUsage(string(d.usage))
+	done.Usage = parseUsage(view.String(d.usage))
 	if done.Model == "" {
 		done.Model = d.call.Model()
 	}
@@ -421,24 +425,29 @@ func (d *decoder) End() error {
 	return d.answer.End()
 }
 
-// failure returns the error for a candidate that finished without an answer. Complete
-// calls are an answer all the same.
+// failed reports whether the candidate finished without an answer. Complete calls are an
+// answer all the same.
+func (d *decoder) failed() bool {
+	switch {
+	case d.finish == unsigned:
+		return true
+	case d.answer.Calls() > 0, d.finish == undeclared:
+		return false
+	}
+	return slices.Contains(failures, d.finish) || !d.said && stopReason(d.finish) == aycoder.StopReason(d.finish)
+}
+
+// failure returns the error for such a candidate.
 func (d *decoder) failure() error {
 	err := errors.New(d.finish)
 	if d.message != "" {
 		err = fmt.Errorf("%w: %s", err, d.call.Config().Show(d.message, maxReason))
 	}
 	base := d.call.Base(d.finish, err)
-	switch {
-	case d.finish == unsigned:
+	if d.finish == unsigned {
 		return &aycoder.BadRequestError{ModelError: base}
-	case d.answer.Calls() > 0, d.finish == undeclared:
-		return nil
-	case slices.Contains(failures, d.finish),
-		!d.said && stopReason(d.finish) == aycoder.StopReason(d.finish):
-		return &aycoder.StreamBrokenError{ModelError: base, After: d.call.Elapsed()}
 	}
-	return nil
+	return &aycoder.StreamBrokenError{ModelError: base, After: d.call.Elapsed()}
 }
 
 // metadata emits the sources of the answer.

@@ -385,7 +385,8 @@ func between(last, role aycoder.Role) []byte {
 // output gets the name from the call, which is in another message, so this form is not
 // cached.
 func (w *body) unnamed(m *aycoder.Message, key wireKey) ([]byte, error) {
-	nameOf := func(id string) string { return api.CallName(w.req.Messages, id) }
+	messages := w.req.Messages // so that w stays on the stack
+	nameOf := func(id string) string { return api.CallName(messages, id) }
 	e := &encoder{key: key, nameOf: nameOf}
 	return e.encode(m)
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // learn records the shape of a parsed event that has nothing but the text of p and its
-// usage.
+// usage. It keeps the data.
 func (s *shape) learn(data string, p *part) {
 	if s.skip > 0 {
 		s.skip--
@@ -49,7 +49,7 @@ func (s *shape) learn(data string, p *part) {
 	if !ok || text != p.text {
 		return
 	}
-	s.head, s.middle, s.thought = strings.Clone(data[:len(data)-len(value)+1]), strings.Clone(tail), p.thought
+	s.head, s.middle, s.thought = data[:len(data)-len(value)+1], tail, p.thought
 	if value, ok = after(s.middle, `"usageMetadata"`); ok {
 		r := rawjson.NewReader(value)
 		s.usage = object(r)

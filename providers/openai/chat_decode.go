@@ -27,29 +27,28 @@ var (
 // finish_reason is not an end, since some services send further calls after it.
 type chatDecoder struct {
 	call   *api.Call
-	answer *api.Answer
-	r      rawjson.Reader
-	same   rawjson.Reader // at the end of the prefix that all chunks share
-	again  chatAgain      // the form of the last chunk
-	fault  chatFault      // of the chunk
-	data   string         // the last chunk
-	whole  bool           // it is the whole answer
-
-	choice  chatChoice // the current choice
-	filter  chatFilter
-	calls   chatCalls
-	details chatDetails
-	think   thinkFilter
-	xml     callReader
-	names   map[string]string // original names of renamed tools, by their names on the wire
-	refusal strings.Builder
-	// Data beside the text; each is the value in the last chunk that has it.
-	citations, results, annotations string
-
+	answer api.Answer
+	again  chatAgain // the form of the last chunk
+	filter chatFilter
+	think  thinkFilter
+	xml    callReader
+	calls  chatCalls
 	begun  bool   // a choice was received
 	pieces bool   // a delta had content
+	whole  bool   // the last chunk is the whole answer
 	finish string // the last finish_reason
-	usage  chatUsage
+	// Data beside the text; each is the value in the last chunk that has it.
+	annotations, citations, results string
+
+	refusal strings.Builder
+	r       rawjson.Reader
+	same    rawjson.Reader // at the end of the prefix that all chunks share
+	fault   chatFault      // of the chunk
+	data    string         // the last chunk
+	choice  chatChoice     // the current choice
+	details chatDetails
+	names   map[string]string // original names of renamed tools, by their names on the wire
+	usage   chatUsage
 }
 
 // A chatChoice is a choice of a chunk. Rare fields are kept as JSON. Texts and calls are valid only
@@ -88,7 +87,7 @@ func (c *chatChoice) says() (kinds chatKinds) {
 
 // newChatDecoder prepares the filters that the preset of the service needs.
 func (c *Client) newChatDecoder(k *api.Call, req *aycoder.Request) *chatDecoder {
-	d := &chatDecoder{call: k, answer: api.NewAnswer(k)}
+	d := &chatDecoder{call: k, answer: *api.NewAnswer(k)}
 	d.calls.decoder, d.names = d, mappedNames(req.Tools)
 	d.filter.several = asksSeveral(c.cfg.extra, req.Extra)
 	if c.cfg.thinkTags != nil {
@@ -438,7 +437,9 @@ func (d *chatDecoder) take(c *chatChoice) error {
 			return err
 		}
 	}
-	d.refusal.WriteString(c.refusal)
+	if c.refusal != "" {
+		d.refusal.WriteString(c.refusal)
+	}
 	d.annotations = cmp.Or(c.annotations, d.annotations)
 	if c.calls != "" || c.function != "" {
 		if err := d.takeCalls(c); err != nil {

@@ -23,20 +23,20 @@ import (
 // and their pieces are emitted in the order in which the items began, whichever is
 // complete first.
 type respDecoder struct {
-	call  *api.Call
-	owner string
-	names map[string]string // original names of renamed tools, by their names on the wire
-	done  aycoder.MessageDone
+	call   *api.Call
+	latest *respItem // of the last event
+	front  *respItem // the item whose pieces are emitted as they come
+	again  respAgain
 
+	owner   string
+	names   map[string]string // original names of renamed tools, by their names on the wire
+	done    aycoder.MessageDone
 	r       rawjson.Reader
-	again   respAgain
 	all     []*respItem
 	open    []*respItem // that were not emitted yet
-	front   *respItem   // the item whose pieces are emitted as they come
 	byIndex map[int64]*respItem
-	latest  *respItem // of the last event
-	whole   int       // number of complete items
-	ended   bool      // the response has ended
+	whole   int  // number of complete items
+	ended   bool // the response has ended
 
 	status, reason string
 	refused        bool

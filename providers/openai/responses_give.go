@@ -94,7 +94,7 @@ func (d *respDecoder) advance() error {
 			return err
 		}
 		d.open = d.open[1:]
-		it.texts, it.raw, it.final, it.extra = nil, "", "", nil
+		it.texts, it.first[0], it.raw, it.final, it.extra = nil, nil, "", "", nil
 	}
 	d.front = nil
 	for _, it := range d.open {

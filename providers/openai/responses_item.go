@@ -46,12 +46,13 @@ const (
 type respItem struct {
 	index    int64
 	kind     respKind
-	typ      string // if the kind is unknown
-	itemID   string
-	texts    []*respText
-	raw      string // set once it is complete
 	complete bool
 	cut      bool // the response ended before the item did
+	texts    []*respText
+	first    [1]*respText // the array of texts, which mostly has only one
+	typ      string       // if the kind is unknown
+	itemID   string
+	raw      string // set once it is complete
 
 	sum  uint64 // of the emitted content, see [respDecoder.sumOf]
 	told bool   // it is in the last event
@@ -88,6 +89,9 @@ func (it *respItem) text(place respPlace, sub int64) (*respText, error) {
 		return nil, errRespMany
 	}
 	t := &respText{place: place, sub: sub}
+	if it.texts == nil {
+		it.texts = it.first[:0]
+	}
 	it.texts = append(it.texts, t)
 	return t, nil
 }
