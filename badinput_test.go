@@ -460,3 +460,43 @@ func TestBadInputFromTheHost(t *testing.T) {
 	_, err := aycoder.New(nil, bad...)
 	require.Equal(t, len(bad)+1, strings.Count(err.Error(), "\n")+1, "all at once: %v", err)
 }
+
+// A priceless is a client whose price panics. Its stream ends with a message, calls yield again if it does not listen,
+// and lets no panic through if it swallows them.
+type priceless struct{ deaf, swallows bool }
+
+func (priceless) ModelInfo(string) (aycoder.ModelInfo, bool) { panic("no price") }
+
+func (c priceless) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return func(yield func(aycoder.ModelEvent, error) bool) {
+		if c.swallows {
+			defer func() { _ = recover() }()
+			yield(&aycoder.MessageDone{Stop: aycoder.StopEndTurn, Usage: aycoder.Usage{Output: 1}}, nil)
+		}
+		for _, ev := range say("a") {
+			if done, ok := ev.(*aycoder.MessageDone); ok {
+				done.Usage = aycoder.Usage{}
+			}
+			if !yield(ev.(aycoder.ModelEvent), nil) && c.deaf {
+				yield(&aycoder.TextDelta{Text: "more"}, nil)
+			}
+		}
+	}
+}
+
+// A client that hides a panic of the loop does not make the run wait for ever, and what it yields after the end of its
+// answer is not part of the answer.
+func TestClientThatDoesNotListen(t *testing.T) {
+	run := func(c priceless) (*aycoder.Result, error) {
+		var res aycoder.Result
+		l := newLoop(t, c, aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1}))
+		_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+		return &res, err
+	}
+	_, err := run(priceless{swallows: true})
+	require.ErrorContains(t, err, "client recovered a panic")
+	res, err := run(priceless{deaf: true})
+	require.NoError(t, err)
+	require.Equal(t, "a", res.Text())
+	require.Equal(t, aycoder.EndDone, res.End)
+}

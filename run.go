@@ -50,14 +50,16 @@ type run struct {
 	hooks    *hooks                                  // of the loop, or else of the parent, as is trace
 	trace    func(context.Context, *run) factLog
 
-	mu    sync.Mutex // guards all that follows
-	state machine
-	out   outbox
+	// The fields that each delta needs are together, since those of a waiting run are in no processor's cache.
+	mu       sync.Mutex // guards all that follows
+	stopping bool
+	out      outbox
+	modelTurn
+	ending
 	executing
 	asking
 	calling
-	modelTurn
-	ending
+	state machine
 }
 
 // executing holds what is to be started later.
@@ -90,12 +92,12 @@ type calling struct {
 
 // modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
+	heard     bool     // the current attempt has received something
+	streaming bool     // a goroutine asks the model
+	incoming  incoming // the message in progress
 	known     *setup   // which the state has; nil if the run is resumed
 	setUp     int      // the turn for which WithSetup was asked last
 	tools     []Tool   // of the setup, for WithSetup
-	streaming bool     // a goroutine asks the model
-	heard     bool     // the current attempt has received something
-	incoming  incoming // the message in progress
 	waited    time.Duration
 	shrunk    int         // failures of the message in progress after which the request became smaller
 	fixed     bool        // the request must not be made smaller
@@ -320,12 +322,13 @@ func (r *run) pop() Event {
 		if q, ok := ev.(request); ok && q.over() {
 			continue
 		}
-		q, ok := ev.(*ApprovalRequested)
-		if d := r.setup.Load().Limits.Approval; ok && d > 0 { // the time counts from now, when the consumer gets the question
-			stop := r.loop.clock.AfterFunc(d, func() { _ = q.question.answer(Deny(""), ByTimeout) })
-			r.mu.Lock()
-			r.timers = append(r.timers, stop)
-			r.mu.Unlock()
+		if q, ok := ev.(*ApprovalRequested); ok {
+			if d := r.setup.Load().Limits.Approval; d > 0 { // the time counts from now, when the consumer gets the question
+				stop := r.loop.clock.AfterFunc(d, func() { _ = q.question.answer(Deny(""), ByTimeout) })
+				r.mu.Lock()
+				r.timers = append(r.timers, stop)
+				r.mu.Unlock()
+			}
 		}
 		return ev
 	}

@@ -14,14 +14,13 @@ import (
 
 // ending is what the end of a run waits for.
 type ending struct {
-	live     int // goroutines that have not returned
-	stopping bool
-	err      error // what the run failed with
-	left     bool  // to another run, see WithSteps
-	timers   []func() bool
-	ends     []func()              // of [Invocation.Cleanup]
-	finish   func(context.Context) // of WithChanges, or nil
-	changes  *edit.Changes
+	live    int   // goroutines that have not returned
+	err     error // what the run failed with
+	left    bool  // to another run, see WithSteps
+	timers  []func() bool
+	ends    []func()              // of [Invocation.Cleanup]
+	finish  func(context.Context) // of WithChanges, or nil
+	changes *edit.Changes
 }
 
 // stop cancels tools and the model, waits for them as long as the grace allows, and closes the

@@ -40,9 +40,6 @@ func (r *run) askModel(ctx context.Context) {
 		r.signal()
 	}()
 	growStack()
-	if r.loop.setups != nil {
-		ctx = context.WithValue(ctx, placeKey{}, r)
-	}
 	for {
 		select {
 		case a := <-r.asks:
@@ -80,6 +77,9 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 			r.modelFailed(ctx, err)
 		}
 	}()
+	if r.loop.setups != nil {
+		ctx = context.WithValue(ctx, placeKey{}, r)
+	}
 	if over := r.exhausted(); over != nil {
 		err = over
 		return
@@ -100,8 +100,7 @@ var errNilEvent = errors.New("model client yielded neither an event nor an error
 
 // stream asks the model once.
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
-	done := false
-	var failed error // what the client said before it panicked, if it did
+	in := stream{run: r, ctx: ctx}
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -109,7 +108,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		}
 		r.loop.log(ctx, slog.LevelError, "model client panicked",
 			"panic", p, "stack", string(debug.Stack()))
-		if err = failed; !done && err == nil {
+		if err = in.failed; !in.done && err == nil {
 			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
 		}
 	}()
@@ -119,18 +118,48 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	}
 	start := r.loop.clock.Now()
 	client := r.setup.Load().client
-	for ev, err := range client.Stream(ctx, req) {
-		if failed = err; failed == nil {
-			done, failed = r.modelEvent(ctx, ev)
-		}
-		if failed != nil {
-			return failed
-		}
-		if done {
-			return nil
-		}
+	client.Stream(ctx, req)(in.event)
+	state := in.state
+	in.state = streamLeft
+	switch {
+	case state == streamLeft:
+		return in.failed
+	case state == streamBusy:
+		return &ModelError{Err: errors.New("client recovered a panic that was not its own")}
 	}
 	return streamEnded(client, r.loop.clock.Now().Sub(start))
+}
+
+// A stream is an answer that is read. It has the checks of a range loop, but is one allocation, while each
+// variable that the body of such a loop changes is one.
+type stream struct {
+	run    *run
+	ctx    context.Context
+	state  int8
+	done   bool
+	failed error // what the client said before it panicked, if it did
+}
+
+const (
+	streamOpen = iota
+	streamBusy // with an event
+	streamLeft // no event may follow
+)
+
+func (s *stream) event(ev ModelEvent, err error) bool {
+	if s.state != streamOpen {
+		panic("event after the end of the answer")
+	}
+	s.state = streamBusy
+	if s.failed = err; err == nil {
+		s.done, s.failed = s.run.modelEvent(s.ctx, ev)
+	}
+	if s.done || s.failed != nil {
+		s.state = streamLeft
+		return false
+	}
+	s.state = streamOpen
+	return true
 }
 
 func eventSize(ev ModelEvent) int64 {
