@@ -40,6 +40,9 @@ func (r *run) askModel(ctx context.Context) {
 		r.signal()
 	}()
 	growStack()
+	if r.loop.setups != nil {
+		ctx = context.WithValue(ctx, placeKey{}, r)
+	}
 	for {
 		select {
 		case a := <-r.asks:
@@ -77,9 +80,6 @@ func (r *run) callModel(ctx context.Context, a *CallModel) {
 			r.modelFailed(ctx, err)
 		}
 	}()
-	if r.loop.setups != nil {
-		ctx = context.WithValue(ctx, placeKey{}, r)
-	}
 	if over := r.exhausted(); over != nil {
 		err = over
 		return

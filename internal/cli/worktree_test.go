@@ -37,7 +37,8 @@ func repository(t *testing.T) (dir string, run func(args ...string) string) {
 	return dir, run
 }
 
-// What the user trusts is where the user is. Where that is not in the worktree, its top is looked up.
+// The texts of a worktree are trusted where those of the directory of the user are. Where that directory is not in the worktree, its
+// top is looked up.
 func TestWorktreeTrust(t *testing.T) {
 	timed.Serial(t)
 	dir, run := repository(t)

@@ -23,6 +23,7 @@ type desk struct {
 	q       *tty.Question
 	asked   time.Time // when the host wants an answer; zero for not yet
 	pending []byte    // a line that is not complete, in a plain terminal
+	last    time.Time // when something was read, until nothing has followed for long
 	sent    []string
 	answers []string
 }
@@ -53,7 +54,21 @@ func (d *desk) types(keys string, at time.Time) {
 }
 
 func (d *desk) read(p []byte, at time.Time) {
+	d.idle(at)
+	d.last = at
 	for _, k := range d.decoder.Read(p, at) {
+		d.key(k)
+	}
+}
+
+// idle is that nothing has come since the last read: a paste without brackets ends after 50 ms.
+func (d *desk) idle(now time.Time) {
+	due := d.last.Add(50 * time.Millisecond)
+	if d.last.IsZero() || now.Before(due) {
+		return
+	}
+	d.last = time.Time{}
+	for _, k := range d.decoder.Flush(due) {
 		d.key(k)
 	}
 }
@@ -87,6 +102,7 @@ func (d *desk) key(k tty.Key) {
 // shows puts the question on the screen at its time. A plain terminal is first asked for
 // what has been typed of a line.
 func (d *desk) shows(now time.Time) {
+	d.idle(now)
 	if d.asked.IsZero() || now.Before(d.asked) || !d.shownAt().IsZero() {
 		return
 	}
@@ -112,6 +128,7 @@ func (d *desk) shownAt() time.Time {
 
 // end is the end of everything: what is left of a line is in the line.
 func (d *desk) all() string {
+	d.idle(d.last.Add(time.Hour))
 	return strings.Join(append(slices.Clone(d.sent), d.editor.Text()), "\n") + string(d.pending)
 }
 
@@ -214,8 +231,8 @@ func TestTypingAnswersNothing(t *testing.T) {
 					}
 					now = d.next(now, start.Add(strokes[0].at))
 				}
-				require.Empty(t, d.answers, "%q", text)
 				require.Equal(t, strings.ReplaceAll(text, "\r", "\n"), d.all())
+				require.Empty(t, d.answers, "%q", text)
 				sent += len(d.sent)
 				if !d.shownAt().IsZero() {
 					shown++
