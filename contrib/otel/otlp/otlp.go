@@ -94,12 +94,15 @@ func wanted(signal string) (bool, error) {
 	return true, nil
 }
 
-// Close sends what is left, and ends the exporter. The error is that of the last sending that did not work, or nil.
+// Close sends what is left, and ends the exporter. Spans and metrics are sent at the same time, since the collector of one
+// may not answer. The error is that of the last sending that did not work, or nil.
 func (e *Exporter) Close(ctx context.Context) error {
-	var errs []error
-	for _, end := range e.ends {
-		errs = append(errs, end(ctx))
+	var wg sync.WaitGroup
+	errs := make([]error, len(e.ends))
+	for i, end := range e.ends {
+		wg.Go(func() { errs[i] = end(ctx) })
 	}
+	wg.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return errors.Join(append(errs, e.fault)...)

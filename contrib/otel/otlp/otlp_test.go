@@ -140,3 +140,31 @@ func TestRefused(t *testing.T) {
 	span.End()
 	require.ErrorContains(t, e.Close(t.Context()), "403")
 }
+
+// Metrics do not wait for a collector of spans that does not answer.
+func TestSlowCollector(t *testing.T) {
+	off(t)
+	got := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-got:
+		case <-r.Context().Done(): // the exporter has given up
+		}
+	}))
+	defer slow.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(got) }))
+	defer other.Close()
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+	t.Setenv("OTEL_METRICS_EXPORTER", "otlp")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", slow.URL+"/v1/traces")
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", other.URL+"/v1/metrics")
+	e, err := otlp.New(t.Context(), "test")
+	require.NoError(t, err)
+	_, span := e.Tracer.Tracer("x").Start(t.Context(), "x")
+	span.End()
+	n, err := e.Meter.Meter("x").Int64Counter("n")
+	require.NoError(t, err)
+	n.Add(t.Context(), 1)
+	require.NoError(t, e.Close(t.Context()))
+}
