@@ -172,9 +172,9 @@ func (r *Runner) build(
 	if compacted {
 		r.SessionStart(ctx, "compact")
 	}
-	if text := r.said.Load(); text != nil && *text != "" {
+	if text := r.remembered(); text != "" {
 		other := *req
-		other.Tail = append([]*aycoder.Text{{Text: "<hook_context>\n" + *text + "\n</hook_context>\n"}}, req.Tail...)
+		other.Tail = append([]*aycoder.Text{{Text: "<hook_context>\n" + text + "\n</hook_context>\n"}}, req.Tail...)
 		return &other, nil
 	}
 	return req, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -525,6 +526,35 @@ func TestSession(t *testing.T) {
 	require.Contains(t, b.read("end.json"), `"reason":"other"`)
 	require.Len(t, b.reports, 1)
 	require.Equal(t, "bye", b.reports[0].Text)
+}
+
+// A text after a compaction is gone from the requests as soon as its hook is gone.
+func TestTextsOfRemovedHooks(t *testing.T) {
+	other := hooks.Hook{Event: hooks.SessionStart, Command: "echo OTHER"}
+	gone := hooks.Hook{Event: hooks.SessionStart, Matcher: "compact", Command: "echo GONE", Source: "settings.json:3"}
+	b := newBench(t, gone, other)
+	var tail string
+	b.opts = []aycoder.Option{aycoder.WithModelMiddleware(func(next aycoder.ModelClient) aycoder.ModelClient {
+		return aycoder.ModelFunc(func(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+			for _, part := range req.Tail {
+				tail += part.Text
+			}
+			return next.Stream(ctx, req)
+		})
+	})}
+	r := b.runner()
+	said := func(list ...hooks.Hook) string {
+		require.NoError(t, r.Replace(list))
+		tail = ""
+		_, _, err := b.run(r, script.Say("hello"))
+		require.NoError(t, err)
+		return tail
+	}
+	require.Equal(t, "GONE\nOTHER", r.SessionStart(t.Context(), "compact"))
+	require.Equal(t, "<hook_context>\nGONE\nOTHER\n</hook_context>\n", said(gone, other))
+	other.Source = "settings.json:4" // it has only moved
+	require.Equal(t, "<hook_context>\nOTHER\n</hook_context>\n", said(other))
+	require.Empty(t, said())
 }
 
 // Before a compaction, its hooks run, also when the user has asked for it.

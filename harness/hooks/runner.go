@@ -58,12 +58,15 @@ type Report struct {
 type Runner struct {
 	conf  Config
 	hooks atomic.Pointer[[]*hook]
-	said  atomic.Pointer[string] // by those of SessionStart after the last compaction
+	said  atomic.Pointer[[]note] // by those of SessionStart after the last compaction
 
 	mu    sync.Mutex // guards the calls that were judged, the oldest first
 	known map[string]*judgment
 	order []string
 }
+
+// A note is what the hook with a command has told the model.
+type note struct{ command, text string }
 
 type hook struct {
 	Hook
@@ -243,14 +246,41 @@ func (r *Runner) tell(
 
 // SessionStart runs the hooks of this event, and returns what they tell the model. source is "startup", "resume", "clear" or
 // "compact". The last is for a compaction between two runs: those of [Runner.Agent] run it after theirs. The texts of hooks
-// after a compaction are in the tail of their requests until SessionStart is called again.
+// after a compaction are in the tail of their requests until SessionStart is called again, or [Runner.Replace] removes the hook.
 func (r *Runner) SessionStart(ctx context.Context, source string) (context string) {
-	notes, _ := r.tell(ctx, SessionStart, aycoder.Place{}, map[string]any{"source": source}, source)
-	text := strings.Join(notes, "\n")
-	if r.said.Store(nil); source == "compact" {
-		r.said.Store(&text)
+	var texts []string
+	var notes []note
+	for _, h := range r.of(SessionStart, source) {
+		in := r.input(ctx, SessionStart, aycoder.Place{})
+		in["source"] = source
+		o, err := r.ask(ctx, h, in, "")
+		if ctx.Err() != nil {
+			break
+		}
+		if err == nil && o.context != "" {
+			texts, notes = append(texts, o.context), append(notes, note{h.Command, o.context})
+		}
 	}
-	return text
+	if r.said.Store(nil); source == "compact" {
+		r.said.Store(&notes)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// remembered returns what hooks that are still in force have said after the last compaction.
+func (r *Runner) remembered() string {
+	notes := r.said.Load()
+	if notes == nil {
+		return ""
+	}
+	var texts []string
+	now := r.of(SessionStart, "compact")
+	for _, n := range *notes {
+		if slices.ContainsFunc(now, func(h *hook) bool { return h.Command == n.command }) {
+			texts = append(texts, n.text)
+		}
+	}
+	return strings.Join(texts, "\n")
 }
 
 // SessionEnd runs the hooks of this event. reason is "clear", "logout", "prompt_input_exit" or "other".
