@@ -20,8 +20,8 @@ import (
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, those of the budgets that
 // there are, the models of the roles that had one, agent.system, agent.rules, agent.thinking and tools.disabled can
-// change; other keys, and tools that were switched off from the start, take effect when the runtime is made again, and a
-// notice names them. If a model cannot be opened, the one before stays, and a notice says why.
+// change; other keys, and tools that were switched off from the start and are not of a server, take effect when the runtime is
+// made again, and a notice names them. If a model cannot be opened, the one before stays, and a notice says why.
 //
 // Instructions, commands, agents and skills are read again there, too, unless the workspace is on another machine: see
 // [Runtime.Library]. The system prompt stays as it was sent, and the tail of each request says what has changed in it,
@@ -294,8 +294,8 @@ func (x *reload) live(key string, c config.Settings) bool {
 		return !x.lapsed && x.follows(key)
 	case "agent.thinking":
 		return !x.lapsed && len(x.b.in.loop) == 0
-	case "tools.disabled": // those that New has left out are not there
-		return !slices.ContainsFunc(x.b.in.settings.Tools.Disabled, func(name string) bool { return !slices.Contains(*x.b.off.Load(), name) })
+	case "tools.disabled": // New has left those out, and only servers are asked for theirs again
+		return !slices.ContainsFunc(x.b.in.settings.Tools.Disabled, func(name string) bool { return !x.b.switchedOff(name) && !x.b.served.has(name) })
 	}
 	want, got := fields(limitsOf(c)), fields(x.merged(aycoder.Limits{}))
 	i := slices.Index(limitKeys, key)

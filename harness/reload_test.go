@@ -354,6 +354,35 @@ func TestReloadOfDisabledTools(t *testing.T) {
 	require.Contains(t, strings.Join(run(t, rt, "four"), "\n"), "takes effect when started again", "New has left fetch out")
 }
 
+// A tool of a server that was switched off from the start comes back, so the notice does not say that it does not.
+func TestReloadOfServedToolsOffFromTheStart(t *testing.T) {
+	named := func(name string) aycoder.Tool {
+		tool, err := aycoder.NewTool(name, "", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("done"), nil
+		})
+		require.NoError(t, err)
+		return tool
+	}
+	src := &source{closer: func() error { return nil }, tools: []aycoder.Tool{named("mcp__s__a"), named("mcp__s__b"), named("mcp__s__c")}}
+	connect := func(context.Context, string, config.Server) (harness.ToolSource, error) { return src, nil }
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"))
+	const server = "[servers.s]\ncommand = \"s\"\ntools = [\"mcp__s__a\", \"mcp__s__b\"]\n[tools]\ndisabled = [%s]\n"
+	rt, save := reloadingModels(t, fmt.Sprintf(server, `"mcp__s__a", "mcp__s__b", "mcp__s__c"`), harness.WithClient(model), harness.WithServers(connect))
+	run(t, rt, "one")
+	require.NoError(t, save(fmt.Sprintf(server, `"mcp__s__b", "mcp__s__c"`)))
+	require.NoError(t, save(fmt.Sprintf(server, `"mcp__s__c"`))) // before the server is asked again
+	notices := strings.Join(run(t, rt, "two"), "\n")
+	require.Contains(t, notices, "tools.disabled")
+	require.NotContains(t, notices, "takes effect")
+	require.NoError(t, save(fmt.Sprintf(server, "")))
+	require.Contains(t, strings.Join(run(t, rt, "three"), "\n"), "takes effect when started again", "the user does not want c of the server")
+	for i, there := range []bool{false, true, true} {
+		req := model.Requests()[i]
+		require.Equal(t, there, offers(req, "mcp__s__a") && offers(req, "mcp__s__b"), i)
+		require.False(t, offers(req, "mcp__s__c"), i)
+	}
+}
+
 // offers reports whether a request has a tool.
 func offers(req *aycoder.Request, name string) bool {
 	return slices.ContainsFunc(req.Tools, func(s *aycoder.ToolSpec) bool { return s.Name == name })

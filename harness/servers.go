@@ -194,22 +194,27 @@ type served struct {
 	allowed func(context.Context) error
 
 	last    []aycoder.Tool // as the source has returned them
+	recheck bool           // what is switched off has changed since then
 	offered []aycoder.Tool // those that are wanted, as [servedTool]
 	fault   string         // that was told
 }
 
 // take notes what the source offers now. It reports whether that has changed.
 func (s *served) take(list []aycoder.Tool) bool {
-	if slices.Equal(s.last, list) {
+	if !s.recheck && slices.Equal(s.last, list) {
 		return false
 	}
-	s.last, s.offered = slices.Clone(list), nil
+	s.recheck, s.last, s.offered = false, slices.Clone(list), nil
 	for _, t := range list {
-		if len(s.wanted) == 0 || slices.Contains(s.wanted, t.Spec().Name) {
+		if s.wants(t.Spec().Name) {
 			s.offered = append(s.offered, s.wrap(t))
 		}
 	}
 	return true
+}
+
+func (s *served) wants(name string) bool {
+	return len(s.wanted) == 0 || slices.Contains(s.wanted, name)
 }
 
 // keep leaves out of what the sources offer the tools that the model does not get.
@@ -224,8 +229,15 @@ func (x *sourceList) recheck(off func(aycoder.Tool) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, s := range x.list {
-		s.last, s.offered = nil, slices.DeleteFunc(slices.Clone(s.offered), off)
+		s.recheck, s.offered = true, slices.DeleteFunc(slices.Clone(s.offered), off)
 	}
+}
+
+// has reports whether a source offers a tool, which may be switched off.
+func (x *sourceList) has(name string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.ContainsFunc(x.list, func(s *served) bool { return s.wants(name) && named(s.last, name) })
 }
 
 // turn returns what [aycoder.WithSetup] needs to follow the sources, or nil if there are none. Of their tools, may
