@@ -269,7 +269,15 @@ func (l *loader) languageServer(name string, n *node) {
 			}
 		}
 	}
+	if at := n.find("command"); at != nil {
+		if text, is := at.value.(string); is && strings.TrimSpace(text) == "" {
+			l.add(Error, at.key, at.at, "is empty", "")
+		}
+	}
 	if at := n.find("languages"); at != nil {
+		if len(at.names) == 0 {
+			l.add(Error, at.key, at.from, "is empty", "")
+		}
 		for _, ext := range at.names {
 			if !strings.HasPrefix(ext, ".") {
 				l.add(Error, at.kids[ext].key, at.kids[ext].at, "is not an extension", `write it with its dot, such as ".go"`)

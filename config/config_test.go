@@ -284,6 +284,15 @@ func TestFaults(t *testing.T) {
 			"2:19: error: language_servers.gpls needs the key languages; did you mean \"gopls\"?",
 			"5:20: error: language_servers.x.languages.go is not an extension; write it with its dot, such as \".go\"",
 		}},
+		{"empty language servers", "[language_servers.x]\ncommand = \" \"\nlanguages = {}\n[language_servers.y]\ncommand = \"${NONE:-}\"\n[language_servers.y.languages]\n" +
+			"[language_servers.gopls]\ncommand = \"\"\nlanguages = {}\n", []string{
+			"2:11: error: language_servers.x.command is empty",
+			"3:1: error: language_servers.x.languages is empty",
+			"5:11: error: language_servers.y.command is empty",
+			"6:21: error: language_servers.y.languages is empty",
+			"8:11: error: language_servers.gopls.command is empty",
+			"9:1: error: language_servers.gopls.languages is empty",
+		}},
 		{"empty texts", "[models.a]\nprovider = \"openai\"\nmodel = \"\"\n[[hooks]]\nevent = \"Stop\"\ncommand = \"\"\n", []string{
 			"3:9: error: models.a.model is empty",
 			"6:11: error: hooks[0].command is empty",
