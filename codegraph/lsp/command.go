@@ -101,7 +101,7 @@ func KnownCommand(name string) (Command, bool) {
 
 // WithPermission sets a function that is asked right before a command with RunsCode runs or a server starts, with the text for
 // the shell. If it returns false, that does not happen this time: the command says nothing, and questions to the server are
-// errors. For a server, cmd has RunsCode and, as Script, only the name of the program. The function may be called by several
+// errors. For a server, cmd has only RunsCode and, as Script, the name of the program. The function may be called by several
 // goroutines at the same time. Default: all commands and servers run, since the host has named them.
 func WithPermission(may func(ctx context.Context, cmd Command, script string) bool) Option {
 	return func(c *Client) error {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/proc"
 )
 
@@ -63,11 +64,17 @@ func (s *server) session(ctx context.Context) (*session, error) {
 // errDenied says that [WithPermission] refuses the start of a server.
 var errDenied = errors.New("it may not run here")
 
+// plain matches words that a shell takes as they are.
+var plain = late.Regexp(`^[A-Za-z0-9_./,:@+-]+$`)
+
 // allowed asks whether the process may be started.
 func (s *server) allowed(ctx context.Context) bool {
 	var words []string
 	for _, word := range s.Command {
-		words = append(words, quote(word))
+		if !plain().MatchString(word) {
+			word = quote(word)
+		}
+		words = append(words, word)
 	}
 	return s.client.may == nil || s.client.may(ctx, Command{Script: s.Command[0], RunsCode: true}, strings.Join(words, " "))
 }

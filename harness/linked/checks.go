@@ -24,8 +24,8 @@ import (
 
 // Checks is a [harness.Checker]: see [lsp.KnownCommand] and [lsp.Known]. A language server starts when it is first needed. It, and
 // a checker that runs code of the workspace, runs only where the approver of the runtime would allow the same command of bash
-// without a question, in this mode and with these rules. Otherwise a notice says once which rule would allow it. eslint and tsc
-// are those of node_modules/.bin, if they are there. A call that changes files waits at most 10 seconds for all of them.
+// without a question, in this mode and with these rules. Otherwise a notice says once which rule would allow it, or that none can. eslint
+// and tsc are those of node_modules/.bin, if they are there. A call that changes files waits at most 10 seconds for all of them.
 func Checks(rt *harness.Runtime, e tools.Exec, start func(context.Context, *exec.Cmd) error, s config.Settings) (checks harness.Checks, err error) {
 	opts := []lsp.Option{lsp.WithExec(e), lsp.WithWait(10 * time.Second), lsp.WithPermission((&permission{rt: rt, told: map[string]bool{}}).may)}
 	if start != nil {
@@ -90,35 +90,46 @@ type permission struct {
 }
 
 func (p *permission) may(ctx context.Context, cmd lsp.Command, script string) bool {
+	program, pattern := ruleFor(cmd, script)
+	why := " without the tool bash"
 	i := slices.IndexFunc(p.rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == "bash" })
 	args, err := json.Marshal(map[string]string{"command": script})
 	if i >= 0 && err == nil {
 		spec := p.rt.Tools[i].Spec()
-		if p.rt.Approver.Decide(ctx, &aycoder.ToolUse{ID: "check", Name: "bash", Args: args}, &spec).Allows() {
+		v := p.rt.Approver.Decide(ctx, &aycoder.ToolUse{ID: "check", Name: "bash", Args: args}, &spec)
+		if v.Allows() {
 			return true
 		}
+		why = ": no rule can allow that here"
+		if len(v.Grounds().Suggested) > 0 {
+			why = " unless a rule allows it: bash:" + pattern
+		}
 	}
+	text := program + " runs code of this project, so it does not run" + why
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if program := programOf(cmd.Script); !p.told[program] {
-		p.told[program] = true
-		p.rt.Notify("checks", fmt.Sprintf("%s runs code of this project, so it does not run unless a rule allows it: bash:%s *", program, program))
+	if !p.told[text] {
+		p.told[text] = true
+		p.rt.Notify("checks", text)
 	}
 	return false
 }
 
-// programOf returns the words of a script that a rule for its program begins with.
-func programOf(script string) string {
-	_, after, ok := strings.Cut(script, "&& ")
-	if !ok {
-		after = script
+// ruleFor returns what a command is called, and the pattern of a rule that allows it. For a server, that is exactly its command.
+func ruleFor(cmd lsp.Command, script string) (program, pattern string) {
+	if cmd.Files == "" {
+		return cmd.Script, strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(script)
 	}
-	words := strings.Fields(after)
-	n := 1
+	_, after, ok := strings.Cut(cmd.Script, "&& ")
+	if !ok {
+		after = cmd.Script
+	}
+	words, n := strings.Fields(after), 1
 	if words[0] == "cargo" || words[0] == "golangci-lint" {
 		n = 2
 	}
-	return strings.Join(words[:n], " ")
+	program = strings.Join(words[:n], " ")
+	return program, program + " *"
 }
 
 // Insight returns a [harness.Insighter] for the tools of package insight: what could be done next in the workspace, what a task

@@ -202,11 +202,97 @@ func TestLanguageServerAsks(t *testing.T) {
 	require.NotContains(t, s.outputs[1], "written; new")
 	require.Contains(t, s.outputs[2], "it may not run here")
 	require.Contains(t, s.outputs[3], "it may not run here")
-	require.Equal(t, 1, strings.Count(s.notices, "so it does not run unless a rule allows it: bash:"+os.Args[0]+" *"), s.notices)
+	require.Equal(t, 1, strings.Count(s.notices, "so it does not run unless a rule allows it: bash:"+os.Args[0]+"\n"), s.notices)
 
 	s = withServer(t, func(*config.Settings) {}, writes, harness.WithPolicyOptions(policy.WithMode(policy.FullAuto)))
 	s.run()
 	require.NotZero(t, s.pid())
+}
+
+// The notice names a rule for exactly the command of the server, which then starts.
+func TestRuleOfLanguageServer(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("language servers do not run on Windows")
+	}
+	for _, tt := range []struct {
+		program string // in the directory DIR
+		args    []string
+		rule    string
+	}{
+		{"cargo", []string{"lsp"}, "bash:DIR/cargo lsp"},
+		{"gopls", nil, "bash:DIR/gopls"},
+		{"golangci-lint", []string{"--a=b", ""}, "bash:DIR/golangci-lint '--a=b' ''"},
+		{"my tools", nil, "bash:'DIR/my tools'"},
+		{"zls && ", nil, "bash:'DIR/zls && '"},
+		{`it's a*b\c`, []string{"~", "-x"}, `bash:'DIR/it'\\''s a\*b\\c' '~' -x`},
+	} {
+		t.Run(tt.program, func(t *testing.T) {
+			dir := t.TempDir()
+			program := filepath.Join(dir, tt.program)
+			require.NoError(t, os.Symlink(os.Args[0], program))
+			change := func(st *config.Settings) {
+				server := st.LanguageServers["fake"]
+				server.Command, server.Args = program, tt.args
+				st.LanguageServers["fake"] = server
+			}
+			s := withServer(t, change, writes)
+			s.run()
+			require.Zero(t, s.pid())
+			text := strings.ReplaceAll(tt.rule, "DIR", dir)
+			require.Contains(t, s.notices, "unless a rule allows it: "+text+"\n")
+			rule, err := policy.ParseRule(policy.RuleAllow, text)
+			require.NoError(t, err)
+			s = withServer(t, change, writes, harness.WithPolicyOptions(policy.WithRules(policy.User, rule)))
+			s.run()
+			require.NotZero(t, s.pid(), s.notices)
+		})
+	}
+	for _, command := range []string{"cargo", " "} { // which are not there
+		s := withServer(t, func(st *config.Settings) {
+			st.LanguageServers["fake"] = config.LanguageServer{Command: command, Languages: map[string]string{".fake": "fake"}}
+		}, writes)
+		s.run()
+		require.Contains(t, s.outputs[2], "it may not run here")
+	}
+}
+
+// Without the tool bash, no rule helps, and the notice does not say so.
+func TestWithoutBash(t *testing.T) {
+	s := withServer(t, func(st *config.Settings) { st.Tools.Disabled = []string{"bash"} }, writes, serverRule())
+	s.run()
+	require.Zero(t, s.pid())
+	require.Contains(t, s.notices, os.Args[0]+" runs code of this project, so it does not run without the tool bash\n")
+	require.NotContains(t, s.notices, "unless")
+
+	dir, trace := world(t)
+	file := filepath.Join(t.TempDir(), "c.toml")
+	save := func(text string) {
+		require.NoError(t, os.WriteFile(file, []byte("approval.mode = \"full-auto\"\ntools.checks = [\"eslint\"]\n"+text), 0o600))
+	}
+	save("")
+	src, err := config.NewReloader(config.WithUserFile(file))
+	require.NoError(t, err)
+	read := script.Call("read_file", map[string]any{"path": "a.js"})
+	write := func(text string) script.Step {
+		return script.Call("write_file", map[string]any{"path": "a.js", "content": text})
+	}
+	rt, err := harness.New(t.Context(), dir, harness.WithReloader(src), harness.WithChecks(linked.Checks), harness.WithClient(script.New(
+		read, write("bad\n"), script.Say("ok"), read, write("bad\nbad\n"), script.Say("ok"))))
+	require.NoError(t, err)
+	s = &served{Runtime: rt, t: t}
+	defer rt.Close()
+	s.run()
+	before, err := os.ReadFile(trace)
+	require.NoError(t, err)
+	save("tools.disabled = [\"bash\"]\n")
+	require.NoError(t, rt.Reload(t.Context()))
+	s.run()
+	after, err := os.ReadFile(trace)
+	require.NoError(t, err)
+	require.Contains(t, s.outputs[3], "+bad\n")
+	require.Equal(t, string(before), string(after))
+	require.Contains(t, s.notices, "node_modules/.bin/eslint runs code of this project, so it does not run: no rule can allow that here\n")
+	require.NotContains(t, s.notices, "unless")
 }
 
 // In a sandbox, a server can do what commands can.
