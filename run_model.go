@@ -18,7 +18,7 @@ import (
 // startAsking starts the goroutine that asks the model, if there is none. A run keeps this
 // goroutine, since its stack has grown to what decoding needs. The mutex is held.
 func (r *run) startAsking(ctx context.Context) {
-	if r.streaming || r.stopping {
+	if r.streaming || r.stopping || r.deliver != nil {
 		return
 	}
 	r.streaming = true
@@ -76,7 +76,7 @@ func (r *run) answered() bool {
 func (r *run) callModel(ctx context.Context, a *CallModel) {
 	err := errExited
 	defer func() {
-		if err != nil {
+		if err != nil && !r.away {
 			r.modelFailed(ctx, err)
 		}
 	}()
@@ -102,6 +102,9 @@ var errNilEvent = errors.New("model client yielded neither an event nor an error
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	in := stream{run: r, ctx: ctx}
 	defer func() {
+		if r.away {
+			return // it is the loop body that panics or exits
+		}
 		p := recover()
 		if p == nil {
 			return
@@ -118,11 +121,14 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	}
 	start := r.loop.clock.Now()
 	client := r.setup.Load().client
+	if !r.delivered() {
+		return nil
+	}
 	client.Stream(ctx, req)(in.event)
 	state := in.state
 	in.state = streamLeft
 	switch {
-	case state == streamLeft:
+	case state == streamLeft || r.away:
 		return in.failed
 	case state == streamBusy:
 		return &ModelError{Err: errors.New("client recovered a panic that was not its own")}
@@ -154,13 +160,16 @@ func (s *stream) event(ev ModelEvent, err error) bool {
 	if s.failed = err; err == nil {
 		s.done, s.failed = s.run.modelEvent(s.ctx, ev)
 	}
-	if s.done || s.failed != nil {
+	if s.done || s.failed != nil || !s.run.delivered() {
 		s.state = streamLeft
 		return false
 	}
 	s.state = streamOpen
 	return true
 }
+
+// delivered gives the loop body of [Loop.Inline] what is there, and reports whether it still listens.
+func (r *run) delivered() bool { return r.deliver == nil || r.deliver() }
 
 func eventSize(ev ModelEvent) int64 {
 	switch ev := ev.(type) {
@@ -324,6 +333,10 @@ func (r *run) keepText() {
 func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
 	case *TextDelta, *ThinkingDelta, *ToolDelta:
+		if r.deliver != nil && len(r.out.items) == 0 && eventSize(ev) > 0 {
+			r.delta = cleanDelta(ev) // nothing waits, and nobody has to be woken
+			return false, nil
+		}
 		r.out.push(cleanDelta(ev))
 	case *BlockDone:
 		p, ok := cleanPart(ev.Part)

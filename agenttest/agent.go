@@ -40,8 +40,13 @@ type NewAgent func(t testing.TB, s AgentSetup) aycoder.Agent
 // endless answer and slow loop bodies, and ends runs at fewer events.
 func TestAgent(t *testing.T, newAgent NewAgent) {
 	t.Helper() // failures name the caller's line
+	testAgent(t, newAgent, agentRules())
+}
+
+func testAgent(t *testing.T, newAgent NewAgent, rules []agentRule) {
+	t.Helper()
 	reduced := timed.Reduced(t)
-	for _, r := range agentRules() {
+	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Helper()
 			if reduced && r.name == "endless answer" {

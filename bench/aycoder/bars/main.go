@@ -1,8 +1,9 @@
 //go:build unix
 
-// Bars compares an agent of aycoder with the least agent that does the same work, for four APIs: a first run,
-// a step, an idle agent, and ten thousand agents at once. The answers come from memory. Each measurement is a
-// process, the rounds are interleaved, and the program prints a table of medians, with the ratios in each round.
+// Bars compares an agent of aycoder, and its inline form, with the least agent that does the same work, for four
+// APIs: a first run, a step, an idle agent, and ten thousand agents at once. The answers come from memory. Each
+// measurement is a process, the rounds are interleaved, and the program prints a table of medians, with the ratios
+// in each round.
 // Processor time includes that of the system and of the collector. From the repository's root:
 //
 //	go run -C bench/aycoder ./bars             a few minutes
@@ -32,11 +33,11 @@ var measures = []measure{
 	{"crowd", "p99", "… an event is late, p99", "ms"},
 }
 
-// agents are the constructors of the two. The first is the floor.
+// agents are the constructors. The first is the floor.
 var agents = []struct {
 	name string
 	open func(*wire, setup) (agent, error)
-}{{"floor", newFloor}, {"aycoder", newOurs}}
+}{{"floor", newFloor}, {"aycoder", newOurs}, {"inline", newInline}}
 
 // sizes are those of the measurements.
 type sizes struct{ agents, turns, crowd, seconds int }
@@ -108,22 +109,30 @@ func compare(rounds int, modes []string) error {
 			}
 		}
 	}
-	fmt.Println("| measure | API | floor | aycoder | ratio, lowest to highest |\n| --- | --- | --- | --- | --- |")
+	fmt.Println("| measure | API | floor | aycoder | ratio, lowest to highest | inline | ratio |\n| --- | --- | --- | --- | --- | --- | --- |")
 	for _, m := range measures {
 		if !slices.Contains(modes, m.mode) {
 			continue
 		}
 		for _, w := range wires {
-			var values [2][]float64
-			var ratios []float64
-			for round := range rounds {
-				for i, a := range agents {
-					values[i] = append(values[i], got[m.mode+","+a.name+","+w.name][round][m.key])
+			var floor []float64
+			fmt.Printf("| %s | %s |", m.what, w.name)
+			for i, a := range agents {
+				var values, ratios []float64
+				for round := range rounds {
+					values = append(values, got[m.mode+","+a.name+","+w.name][round][m.key])
+					if i > 0 {
+						ratios = append(ratios, values[round]/floor[round])
+					}
 				}
-				ratios = append(ratios, values[1][round]/values[0][round])
+				fmt.Printf(" %.3g %s |", median(values), m.unit)
+				if i == 0 {
+					floor = values
+					continue
+				}
+				fmt.Printf(" %.2f, %.2f to %.2f |", median(ratios), slices.Min(ratios), slices.Max(ratios))
 			}
-			fmt.Printf("| %s | %s | %.3g %s | %.3g %s | %.2f, %.2f to %.2f |\n", m.what, w.name,
-				median(values[0]), m.unit, median(values[1]), m.unit, median(ratios), slices.Min(ratios), slices.Max(ratios))
+			fmt.Println()
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func dial(w *wire, s setup) (aycoder.ModelClient, error) {
 		openai.WithResponses(w.name == "responses"))
 }
 
-func newOurs(w *wire, s setup) (agent, error) {
+func newLoop(w *wire, s setup) (*aycoder.Loop, error) {
 	client, err := dial(w, s)
 	if err != nil {
 		return nil, err
@@ -40,13 +40,37 @@ func newOurs(w *wire, s setup) (agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	loop, err := aycoder.New(client, append(opts, aycoder.WithTools(tool))...)
+	return aycoder.New(client, append(opts, aycoder.WithTools(tool))...)
+}
+
+func newOurs(w *wire, s setup) (agent, error) {
+	loop, err := newLoop(w, s)
 	if err != nil {
 		return nil, err
 	}
 	var res aycoder.Result
 	return func(ctx context.Context, prompt string) (string, error) {
 		for ev, err := range loop.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
+			if err != nil {
+				return "", err
+			}
+			if d, ok := ev.(*aycoder.TextDelta); ok {
+				s.text(d.Text)
+			}
+		}
+		return res.Text(), nil
+	}, nil
+}
+
+func newInline(w *wire, s setup) (agent, error) {
+	loop, err := newLoop(w, s)
+	if err != nil {
+		return nil, err
+	}
+	inline := loop.Inline()
+	var res aycoder.Result
+	return func(ctx context.Context, prompt string) (string, error) {
+		for ev, err := range inline.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
 			if err != nil {
 				return "", err
 			}
