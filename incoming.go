@@ -23,6 +23,7 @@ type incoming struct {
 	blocks, open int64 // bytes of blocks, and of deltas since the last block
 	text         []byte
 	told, called bool // whether deltas, or a block, belonged to a call
+	lost         bool // whether a retry has discarded text
 
 	kind int    // of the last event, 0 if it was no delta
 	id   string // of its call
@@ -62,8 +63,9 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 		case *Text:
 			return in.close(p), nil
 		}
-	case *Retrying:
-		in.void()
+	case *Retrying: // the client sends the request again
+		in.lost = len(in.text) > 0
+		in.text, in.told = in.text[:0], false
 	case *MessageDone:
 		if in.told && !in.called {
 			return nil, errLostCall
@@ -123,6 +125,3 @@ func (in *incoming) rest() *Text {
 	}
 	return &Text{Text: text}
 }
-
-// void discards the deltas, since the client sends the request again.
-func (in *incoming) void() { in.text, in.told = in.text[:0], false }

@@ -44,6 +44,12 @@ func (a inline) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[
 type body func(Event, error) bool
 
 func (yield body) extend(r *run) error {
+	r.askHere = func(ctx context.Context, a *CallModel) {
+		if r.loop.setups != nil {
+			ctx = context.WithValue(ctx, placeKey{}, r)
+		}
+		r.callModel(ctx, a)
+	}
 	r.deliver = func() bool {
 		if ev := r.delta; ev != nil {
 			r.delta = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,4 +137,15 @@ func TestSmallerRequestsAreNoAttempts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "done", res.Text())
 	})
+}
+
+// A client that does not say that its retry discards text is corrected, since the consumer has that text.
+func TestRetryDiscardsText(t *testing.T) {
+	m := &fake{turns: [][]any{{&aycoder.TextDelta{Text: "half"}, &aycoder.Retrying{}, &aycoder.TextDelta{Text: "whole"},
+		&aycoder.BlockDone{Part: &aycoder.Text{Text: "whole"}}, &aycoder.MessageDone{Stop: aycoder.StopEndTurn}}}}
+	events, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.NoError(t, err)
+	i := slices.IndexFunc(events, func(ev aycoder.Event) bool { _, ok := ev.(*aycoder.Retrying); return ok })
+	require.GreaterOrEqual(t, i, 0)
+	require.True(t, events[i].(*aycoder.Retrying).Discarded)
 }

@@ -92,15 +92,16 @@ type calling struct {
 
 // modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
-	heard     bool        // the current attempt has received something
-	streaming bool        // a goroutine asks the model
-	deliver   func() bool // of Loop.Inline, or nil: gives the loop body what is there
-	delta     Event       // for deliver, before what is in out
-	away      bool        // of its goroutine: the body works inside of deliver, or has left the loop there
-	incoming  incoming    // the message in progress
-	known     *setup      // which the state has; nil if the run is resumed
-	setUp     int         // the turn for which WithSetup was asked last
-	tools     []Tool      // of the setup, for WithSetup
+	heard     bool                              // the current attempt has received something
+	streaming bool                              // a goroutine asks the model
+	askHere   func(context.Context, *CallModel) // of Loop.Inline, or nil: asks the model
+	deliver   func() bool                       // with askHere: gives the loop body what is there
+	delta     Event                             // for deliver, before what is in out
+	away      bool                              // of its goroutine: the body works inside of deliver, or has left the loop there
+	incoming  incoming                          // the message in progress
+	known     *setup                            // which the state has; nil if the run is resumed
+	setUp     int                               // the turn for which WithSetup was asked last
+	tools     []Tool                            // of the setup, for WithSetup
 	waited    time.Duration
 	shrunk    int         // failures of the message in progress after which the request became smaller
 	fixed     bool        // the request must not be made smaller
@@ -240,8 +241,8 @@ func (r *run) next(ctx context.Context) Event {
 		}
 		r.flush(ctx) // the approver knows what the model is about to read
 		if r.startReady(ctx) {
-			if r.deliver != nil && len(r.asks) > 0 { // or else the goroutine of askModel takes it
-				r.callModel(ctx, <-r.asks)
+			if r.askHere != nil && len(r.asks) > 0 { // or else the goroutine of askModel takes it
+				r.askHere(ctx, <-r.asks)
 			}
 			continue
 		}

@@ -96,7 +96,7 @@ var errExited = errors.New("goroutine exited before it returned")
 
 var errLateRetry = errors.New("retry after a block was complete")
 
-var errNilEvent = errors.New("model client yielded neither an event nor an error")
+var errNilEvent = errors.New("client yielded neither event nor error")
 
 // stream asks the model once.
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
@@ -121,7 +121,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	}
 	start := r.loop.clock.Now()
 	client := r.setup.Load().client
-	if !r.delivered() {
+	if r.deliver != nil && !r.deliver() {
 		return nil
 	}
 	client.Stream(ctx, req)(in.event)
@@ -154,22 +154,19 @@ const (
 
 func (s *stream) event(ev ModelEvent, err error) bool {
 	if s.state != streamOpen {
-		panic("event after the end of the answer")
+		panic("event after the end")
 	}
 	s.state = streamBusy
 	if s.failed = err; err == nil {
 		s.done, s.failed = s.run.modelEvent(s.ctx, ev)
 	}
-	if s.done || s.failed != nil || !s.run.delivered() {
+	if s.done || s.failed != nil || s.run.deliver != nil && !s.run.deliver() {
 		s.state = streamLeft
 		return false
 	}
 	s.state = streamOpen
 	return true
 }
-
-// delivered gives the loop body of [Loop.Inline] what is there, and reports whether it still listens.
-func (r *run) delivered() bool { return r.deliver == nil || r.deliver() }
 
 func eventSize(ev ModelEvent) int64 {
 	switch ev := ev.(type) {
@@ -383,8 +380,7 @@ func (r *run) restarted(ev *Retrying) error {
 		return errLateRetry
 	}
 	told := *ev
-	told.Discarded = told.Discarded || len(r.incoming.text) > 0
-	r.incoming.void()
+	told.Discarded = told.Discarded || r.incoming.lost
 	r.heard = false
 	if r.facts != nil {
 		r.facts.retried(&told)
