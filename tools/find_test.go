@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -174,16 +173,15 @@ func TestGitExcludes(t *testing.T) {
 	expect("")
 	put("mine", "three\n")
 	expect("three\n")
-	if runtime.GOOS != "windows" { // without a reason, git is not started
-		bin := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho "+filepath.Join(home, "mine")+"\n"), 0o755))
-		t.Setenv("PATH", bin)
-		require.NoError(t, os.Unsetenv("GIT_CONFIG_GLOBAL"))
-		put(".gitconfig", "[user]\n\tname = A\n")
-		expect("two\n")
-		put(".gitconfig", "[Core]\n\tExcludesFile = ~/mine\n")
-		expect("three\n")
-	}
+	// Without a reason, git is not started.
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho "+filepath.Join(home, "mine")+"\n"), 0o755))
+	t.Setenv("PATH", bin)
+	require.NoError(t, os.Unsetenv("GIT_CONFIG_GLOBAL"))
+	put(".gitconfig", "[user]\n\tname = A\n")
+	expect("two\n")
+	put(".gitconfig", "[Core]\n\tExcludesFile = ~/mine\n")
+	expect("three\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)

@@ -60,15 +60,6 @@ func (s *source) end(line int) int {
 	return end
 }
 
-// lineAt returns the number of the line at a position, counted from 1.
-func (s *source) lineAt(pos int) int {
-	n, ok := slices.BinarySearch(s.starts, int32(pos))
-	if ok {
-		n++
-	}
-	return max(n, 1)
-}
-
 func (s *source) line(i int) []byte { return s.raw[s.start(i):s.end(i)] }
 
 // lineBreak returns what ends a line. For the last line it returns what ends the line before it,
