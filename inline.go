@@ -15,11 +15,11 @@ import (
 //   - nothing is read while the loop body works. A slow body delays the calls in the rest of the answer,
 //     and a service may break off an answer that is not read for long.
 //   - events of calls that work while the model answers, and questions about them, wait for the next event
-//     of the model.
-//   - the end of a run, also after a break, waits for the client and the [ContextBuilder], however long
-//     [Limits].Grace is. Those of this module return when their context is done.
+//     of the model, and [Compacting] for the end of the compaction.
+//   - the end of a run, also after a break, waits for the client, the [ContextBuilder] and the function of
+//     [WithSetup], however long [Limits].Grace is. Those of this module return when their context is done.
 //   - the loop body runs inside [ModelClient].Stream. It must not wait for another request to a client that
-//     serves only so many at a time. A client that calls [runtime.Goexit] ends the goroutine of the loop.
+//     serves only so many at a time. One of the three that calls [runtime.Goexit] ends the goroutine of the loop.
 func (l *Loop) Inline() Agent { return inline{l} }
 
 type inline struct{ *Loop }
@@ -44,7 +44,9 @@ func (a inline) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[
 type body func(Event, error) bool
 
 func (yield body) extend(r *run) error {
+	var asking context.Context // of the request
 	r.askHere = func(ctx context.Context, a *CallModel) {
+		asking = ctx
 		if r.loop.setups != nil {
 			ctx = context.WithValue(ctx, placeKey{}, r)
 		}
@@ -53,14 +55,14 @@ func (yield body) extend(r *run) error {
 	r.deliver = func() bool {
 		if ev := r.delta; ev != nil {
 			r.delta = nil
-			return r.give(ev, yield)
+			return r.give(ev, yield) && asking.Err() == nil
 		}
 		for ev := r.pop(); ev != nil; ev = r.pop() {
 			if !r.give(ev, yield) {
 				return false
 			}
 		}
-		return true
+		return asking.Err() == nil
 	}
 	return nil
 }

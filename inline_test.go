@@ -2,6 +2,7 @@ package aycoder_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"runtime"
@@ -21,6 +22,7 @@ type deltas struct {
 	sent     int
 	returned bool
 	swallows bool
+	deaf     bool // it goes on after false, once
 }
 
 func (d *deltas) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
@@ -32,6 +34,9 @@ func (d *deltas) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.Mod
 		}()
 		for d.sent++; yield(&aycoder.TextDelta{Text: "a"}, nil); d.sent++ {
 		}
+		if d.deaf {
+			yield(&aycoder.TextDelta{Text: "b"}, nil)
+		}
 	}
 }
 
@@ -42,9 +47,11 @@ func TestInlineBodyThatEnds(t *testing.T) {
 		name     string
 		body     func(cancel func()) bool
 		swallows bool
+		deaf     bool
 		panics   any
 	}{
 		{name: "break", body: func(func()) bool { return false }},
+		{name: "break, and the client goes on", body: func(func()) bool { return false }, deaf: true},
 		{name: "cancel", body: func(cancel func()) bool { cancel(); return false }},
 		{name: "panic", body: func(func()) bool { panic(boom) }, panics: boom},
 		{name: "panic that the client swallows", body: func(func()) bool { panic(boom) }, swallows: true,
@@ -54,7 +61,7 @@ func TestInlineBodyThatEnds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var log strings.Builder
-			d := &deltas{swallows: tt.swallows}
+			d := &deltas{swallows: tt.swallows, deaf: tt.deaf}
 			loop := newLoop(t, d, aycoder.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -78,9 +85,13 @@ func TestInlineBodyThatEnds(t *testing.T) {
 			require.True(t, inside, "the body runs inside of the client")
 			require.True(t, d.returned)
 			require.Equal(t, 1, d.sent)
-			require.Equal(t, tt.name == "break" || tt.name == "cancel", after)
+			require.Equal(t, strings.HasPrefix(tt.name, "break") || tt.name == "cancel", after)
 			if err, ok := got.(error); ok {
 				got = strings.TrimPrefix(err.Error(), "runtime error: ")
+			}
+			if tt.deaf {
+				require.Contains(t, log.String(), "event after the end")
+				log.Reset()
 			}
 			require.Equal(t, tt.panics, got)
 			require.Equal(t, aycoder.EndCancelled, res.End)
@@ -144,4 +155,43 @@ func TestInlineSlowBody(t *testing.T) {
 		}
 		require.Equal(t, 3, d.sent)
 	})
+}
+
+// A body that cancels, and goes on, gets the error of the context, and no more of the answer.
+func TestInlineCanceled(t *testing.T) {
+	d := &deltas{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last error
+	for _, err := range newLoop(t, d).Inline().Run(ctx, aycoder.Input{Prompt: "go"}) {
+		cancel()
+		last = err
+	}
+	require.ErrorIs(t, last, context.Canceled)
+	require.Equal(t, 1, d.sent)
+}
+
+// A record that fails ends a run, also while the answer goes on.
+func TestInlineRecordFails(t *testing.T) {
+	full := errors.New("disk full")
+	d := &deltas{}
+	record := aycoder.WithFacts(func(context.Context, *aycoder.FactRecord) error { return full })
+	var last error
+	for _, err := range newLoop(t, d).Inline().Run(t.Context(), aycoder.Input{Prompt: "go"}, record) {
+		last = err
+	}
+	require.ErrorIs(t, last, full)
+}
+
+// The function of WithSetup knows its run.
+func TestInlineSetup(t *testing.T) {
+	m := &fake{turns: [][]any{say("done")}}
+	place := false
+	loop := newLoop(t, m, aycoder.WithSetup(func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {
+		_, place = aycoder.PlaceFromContext(ctx)
+		return now, nil
+	}))
+	_, err := collect(loop.Inline().Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.NoError(t, err)
+	require.True(t, place)
 }

@@ -102,7 +102,7 @@ var errNilEvent = errors.New("client yielded neither event nor error")
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	in := stream{run: r, ctx: ctx}
 	defer func() {
-		if r.away {
+		if r.away && in.state != streamLeft {
 			return // it is the loop body that panics or exits
 		}
 		p := recover()

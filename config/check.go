@@ -275,7 +275,7 @@ func (l *loader) languageServer(name string, n *node) {
 		}
 	}
 	if at := n.find("languages"); at != nil {
-		if len(at.names) == 0 {
+		if len(at.names) == 0 && strings.HasSuffix(at.key, ".languages") { // of a mistyped key, the names are not read
 			l.add(Error, at.key, at.from, "is empty", "")
 		}
 		for _, ext := range at.names {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"time"
 
 	"github.com/aycoder/aycoder/internal/cli/line"
@@ -21,15 +20,13 @@ func (c *chat) found(query string) (list []line.Candidate) {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
-	defer cancel()
-	s, err := g.Refresh(ctx) // or the graph as it was, after an error
 	switch {
-	case err != nil:
+	case !c.session.reads(g, searchTime):
 		c.hint = "The files are being read; tab again in a moment."
-	case s.Partial():
+	case g.Snapshot().Partial():
 		c.hint = "There are more files than are read: not all are found."
 	}
+	s := g.Snapshot()
 	if query == "" {
 		for name := range s.Files() {
 			if list = append(list, line.Candidate{Text: "@" + name}); len(list) == mostFound {

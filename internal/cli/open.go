@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph"
@@ -27,6 +27,9 @@ type session struct {
 	kept    bool             // on disk
 	graph   *codegraph.Graph // see code
 	closers []func() error
+
+	reading    chan struct{} // is closed when the files are read that have changed: see reads
+	endReading func()        // or nil
 }
 
 // open makes the agent, with its conversation: a new one, or the one that the flags name.
@@ -100,15 +103,34 @@ func (s *session) code() (*codegraph.Graph, error) {
 		return nil, err
 	}
 	s.graph = g
-	ctx, stop := context.WithCancel(context.Background())
-	var read sync.WaitGroup
-	read.Go(func() { _, _ = g.Refresh(ctx) })
-	s.closers = append(s.closers, func() error {
-		stop()
-		read.Wait()
-		return nil
-	})
+	s.reads(g, 0)
 	return g, nil
+}
+
+// reads looks for files that have changed, until all are read or the session is closed, and reports whether they are
+// within a time.
+func (s *session) reads(g *codegraph.Graph, within time.Duration) bool {
+	select {
+	case <-s.reading:
+		s.reading = nil
+	default:
+	}
+	if s.reading == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		s.reading = done
+		go func() {
+			defer close(done)
+			_, _ = g.Refresh(ctx) // after an error, the graph is as it was
+		}()
+		s.endReading = func() { stop(); <-done }
+	}
+	select {
+	case <-s.reading:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // model returns the name of the model, which a change of the configuration may exchange.
@@ -197,6 +219,9 @@ func (s *session) id() string {
 
 // close undoes everything, the last thing first.
 func (s *session) close() {
+	if s.endReading != nil {
+		s.endReading()
+	}
 	for _, f := range slices.Backward(s.closers) {
 		_ = f()
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/internal/cli/paint"
+	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
@@ -75,7 +77,7 @@ var hostile = map[string]string{
 	"closed": "a]", "nested links": "[[a](b)", "bars": "|", "bar lines": "|a|\n", "ticks": "`", "odd ticks": "`a``b```c", "angles": "<", "tags": "<a ",
 	"quotes": "> ", "lists": "- ", "numbers": "1. ", "digits": "1", "blanks": " ", "deep": "          - a\n", "lines": "\n", "tabs": "\t", "dashes": "-", "dash lines": "- - - a\n",
 	"fences": "```\n", "fence": "~", "hashes": "#", "escapes": "\\", "entities": "&a", "accents": "\u0301", "joiners": "👩\u200d", "flags": "🇩", "wide": "語",
-	"words": "w", "sentence": "two words ", "bytes": "\xe2", "controls": "\x1b", "table": "|a|b|\n|-|-|\n|x|y|\n", "equals": "a\n=\n", "html": "<div>\n", "code": "    /* ",
+	"nothing": "\u200b", "words": "w", "sentence": "two words ", "bytes": "\xe2", "controls": "\x1b", "table": "|a|b|\n|-|-|\n|x|y|\n", "equals": "a\n=\n", "html": "<div>\n", "code": "    /* ",
 	"parentheses": "[a](((", "titles": "[a](b \"", "titles2": "[a](b 'c \"d (e ", "code in link": "[`](",
 }
 
@@ -85,16 +87,44 @@ func TestLinear(t *testing.T) {
 	timed.Serial(t)
 	t.Parallel()
 	for name, unit := range hostile {
-		for _, before := range []string{"", "|a|b|\n|-|-|\n|`[<a"} {
+		for _, before := range []string{"", "|a|b|\n|-|-|\n|`[<a", "```\n"} {
 			var steps [2]int
 			for i, size := range []int{1 << 13, 1 << 15} {
 				p := paint.NewMarkdown(paint.Style{Width: 80}, io.Discard)
 				inPieces(t, p, []byte(before+strings.Repeat(unit, size/len(unit))), 20)
 				steps[i] = p.Steps()
 				assert.Less(t, p.Held(), 1<<20, "%s after %q", name, before)
+				assert.Less(t, len(strings.Join(p.Pending(), "\n")), 1<<16, "%s after %q", name, before)
 			}
 			assert.Less(t, steps[1], 5*steps[0]+1000, "%s after %q", name, before)
 			assert.Less(t, steps[1], 2000<<15, "%s after %q", name, before)
 		}
 	}
+}
+
+// A table whose rows have one cell of many is not painted with all its heads for each, or as an answer to
+// a prompt of a few words, megabytes would be.
+func TestWideTable(t *testing.T) {
+	text := strings.Repeat("|a", 2000) + "\n" + strings.Repeat("|-", 2000) + "\n" + strings.Repeat("x\n", 1000)
+	var b strings.Builder
+	p := paint.NewMarkdown(paint.Style{Color: true, Width: 80}, &b)
+	inPieces(t, p, []byte(text), 500)
+	pending := p.Pending()
+	assert.LessOrEqual(t, len(pending), 8)
+	require.NoError(t, p.Flush())
+	assert.Less(t, b.Len(), 50*len(text))
+	assert.Equal(t, 1000, strings.Count(b.String(), " x\n"))
+}
+
+// The lines of a long row are those of its text, however much of it is broken at a time.
+func TestLongRow(t *testing.T) {
+	text := strings.Repeat("var a語 = \"x\";", 2000)
+	lines := paint.Diff("--- a/x.js\n+++ b/x.js\n@@ -1,2 +1,2 @@\n "+text+"\n-a\n+b\n", paint.Style{Width: 60}, paint.DiffOptions{})
+	var got strings.Builder
+	for _, l := range lines {
+		l = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(l, "")
+		assert.LessOrEqual(t, tty.Width(l), 60)
+		got.WriteString(l)
+	}
+	assert.Contains(t, strings.NewReplacer(" ", "", "↪", "").Replace(got.String()), strings.ReplaceAll(text, " ", ""))
 }

@@ -206,7 +206,11 @@ func (t *table) rule() {
 func (t *table) paintList(cells []row) {
 	t.writeLine(of(comment, strings.Repeat(t.style.glyph("─", "-"), min(t.wrap.width, 20))))
 	for i, name := range t.rows[0] {
-		r := name.rest(0)
+		if len(at(cells, i).text) == 0 && len(cells) > 0 { // or a short row would be as long as all heads
+			continue
+		}
+		r := at(name.lines(t.wrap.width, false), 0)
+		r = r.rest(0)
 		r.add(bold, ":")
 		if i < len(cells) {
 			r.add(0, " ")

@@ -2,6 +2,8 @@ package paint
 
 import (
 	"bytes"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
 )
@@ -50,7 +52,7 @@ func (w *wrapper) lineEnd(text string, whole bool) (end, next int) {
 	}
 	for column := 0; end < len(text); {
 		n, columns := tty.Next(text[end:])
-		if column += columns; column > w.width && end > 0 {
+		if column += columns; end > 0 && (column > w.width || end > maxOfColumn*(w.width+1)) {
 			break
 		}
 		end += n
@@ -58,9 +60,35 @@ func (w *wrapper) lineEnd(text string, whole bool) (end, next int) {
 	return end, end
 }
 
+// maxOfColumn bounds the bytes of a line that keeps its blanks, for each of its columns.
+const maxOfColumn = 32
+
+// wrapped is how much of a row is broken into lines at a time, since what is left is copied for each line.
+const wrapped = 4096
+
 // lines returns the lines of a row.
 func (r row) lines(width int, pre bool) (lines []row) {
-	w := wrapper{row: r, width: max(width, 1), pre: pre}
-	w.lines(true, func(line row) { lines = append(lines, line) })
+	w := wrapper{width: max(width, 1), pre: pre}
+	do := func(line row) {
+		text := slices.Clone(line.text)
+		i := slices.IndexFunc(line.spans, func(s span) bool { return s.end >= len(text) })
+		lines = append(lines, row{text: text, spans: slices.Clone(line.spans[:i+1])})
+	}
+	start := 0
+	for _, s := range r.spans {
+		for end := min(s.end, len(r.text)); start < end; {
+			n := min(end, start+wrapped)
+			for n < end && n > start+1 && !utf8.RuneStart(r.text[n]) {
+				n--
+			}
+			w.add(s.look, string(r.text[start:n]))
+			if start = n; len(w.text) > wrapped {
+				w.lines(false, do)
+			}
+		}
+	}
+	if len(w.text) > 0 || len(r.text) == 0 {
+		w.lines(true, do)
+	}
 	return lines
 }
