@@ -90,7 +90,7 @@ func (r *Runner) prompted(ctx context.Context, in aycoder.Input) (aycoder.Input,
 	}
 	in.Parts = slices.Clip(in.Parts)
 	for _, n := range notes {
-		in.Parts = append(in.Parts, &aycoder.Text{Text: "<hook_context>\n" + n + "\n</hook_context>"})
+		in.Parts = append(in.Parts, &aycoder.Text{Text: "<hook_context>\n" + n.text + "\n</hook_context>"})
 	}
 	return in, nil
 }
@@ -212,5 +212,5 @@ func (s *stops) goOn(res *aycoder.Result) *aycoder.Message {
 	}
 	s.n++
 	text := fmt.Sprintf("A hook says that the work is not done: %s", cmp.Or(refused.Reason, refused.Hook.title()))
-	return aycoder.User(strings.Join(append([]string{text}, notes...), "\n"))
+	return aycoder.User(strings.Join(append([]string{text}, notes.texts()...), "\n"))
 }

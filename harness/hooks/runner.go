@@ -58,7 +58,7 @@ type Report struct {
 type Runner struct {
 	conf  Config
 	hooks atomic.Pointer[[]*hook]
-	said  atomic.Pointer[[]note] // by those of SessionStart after the last compaction
+	said  atomic.Pointer[notes] // by those of SessionStart after the last compaction
 
 	mu    sync.Mutex // guards the calls that were judged, the oldest first
 	known map[string]*judgment
@@ -67,6 +67,15 @@ type Runner struct {
 
 // A note is what the hook with a command has told the model.
 type note struct{ command, text string }
+
+type notes []note
+
+func (list notes) texts() (texts []string) {
+	for _, n := range list {
+		texts = append(texts, n.text)
+	}
+	return texts
+}
 
 type hook struct {
 	Hook
@@ -226,61 +235,46 @@ func (r *Runner) fail(h *hook, agent string, err error) {
 // the model to know, and the first refusal. Hooks that do not work are only reported.
 func (r *Runner) tell(
 	ctx context.Context, e Event, at aycoder.Place, add map[string]any, names ...string,
-) (notes []string, refused *StoppedError) {
+) (said notes, refused *StoppedError) {
 	for _, h := range r.of(e, names...) {
 		in := r.input(ctx, e, at)
 		maps.Copy(in, add)
 		o, err := r.ask(ctx, h, in, at.Agent)
 		if ctx.Err() != nil {
-			return notes, refused
+			return said, refused
 		}
 		if err == nil && o.context != "" {
-			notes = append(notes, o.context)
+			said = append(said, note{h.Command, o.context})
 		}
 		if err == nil && o.refuse && refused == nil {
 			refused = &StoppedError{h.Hook, o.reason}
 		}
 	}
-	return notes, refused
+	return said, refused
 }
 
 // SessionStart runs the hooks of this event, and returns what they tell the model. source is "startup", "resume", "clear" or
 // "compact". The last is for a compaction between two runs: those of [Runner.Agent] run it after theirs. The texts of hooks
 // after a compaction are in the tail of their requests until SessionStart is called again, or [Runner.Replace] removes the hook.
 func (r *Runner) SessionStart(ctx context.Context, source string) (context string) {
-	var texts []string
-	var notes []note
-	for _, h := range r.of(SessionStart, source) {
-		in := r.input(ctx, SessionStart, aycoder.Place{})
-		in["source"] = source
-		o, err := r.ask(ctx, h, in, "")
-		if ctx.Err() != nil {
-			break
-		}
-		if err == nil && o.context != "" {
-			texts, notes = append(texts, o.context), append(notes, note{h.Command, o.context})
-		}
-	}
+	said, _ := r.tell(ctx, SessionStart, aycoder.Place{}, map[string]any{"source": source}, source)
 	if r.said.Store(nil); source == "compact" {
-		r.said.Store(&notes)
+		r.said.Store(&said)
 	}
-	return strings.Join(texts, "\n")
+	return strings.Join(said.texts(), "\n")
 }
 
 // remembered returns what hooks that are still in force have said after the last compaction.
 func (r *Runner) remembered() string {
-	notes := r.said.Load()
-	if notes == nil {
+	said := r.said.Load()
+	if said == nil {
 		return ""
 	}
-	var texts []string
 	now := r.of(SessionStart, "compact")
-	for _, n := range *notes {
-		if slices.ContainsFunc(now, func(h *hook) bool { return h.Command == n.command }) {
-			texts = append(texts, n.text)
-		}
-	}
-	return strings.Join(texts, "\n")
+	still := slices.DeleteFunc(slices.Clone(*said), func(n note) bool {
+		return !slices.ContainsFunc(now, func(h *hook) bool { return h.Command == n.command })
+	})
+	return strings.Join(still.texts(), "\n")
 }
 
 // SessionEnd runs the hooks of this event. reason is "clear", "logout", "prompt_input_exit" or "other".

@@ -143,23 +143,22 @@ func (o *options) check() error {
 	return nil
 }
 
-// enter goes to the directory of the flag, and names the further ones.
-func (o *options) enter() error {
+// enter goes to the directory of the flag, and gives the log and the further directories their whole paths.
+func (o *options) enter() (err error) {
 	if o.dir != "" {
-		if err := os.Chdir(o.dir); err != nil {
-			return err
-		}
+		err = os.Chdir(o.dir)
+	}
+	if err == nil && o.log != "" {
+		o.log, err = filepath.Abs(o.log)
+	}
+	if err != nil {
+		return err
 	}
 	return o.nameDirs()
 }
 
-// nameDirs gives each further directory a name, its own or the one that the flag has for it, and the log its whole path.
-func (o *options) nameDirs() (err error) {
-	if o.log != "" {
-		if o.log, err = filepath.Abs(o.log); err != nil {
-			return err
-		}
-	}
+// nameDirs gives each further directory a name, its own or the one that the flag has for it.
+func (o *options) nameDirs() error {
 	for _, text := range o.addDirs {
 		name, dir, named := strings.Cut(text, "=")
 		if !named || name != workspace.RootName(name) {

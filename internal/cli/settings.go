@@ -247,11 +247,12 @@ func hasTexts() bool {
 		_, err := os.Stat(name)
 		return err == nil
 	}
+	found := slices.ContainsFunc(textPlaces, there)
 	dir, err := os.Getwd()
-	for err == nil && !there(filepath.Join(dir, ".git")) && dir != filepath.Dir(dir) {
-		dir = filepath.Dir(dir)
+	for above := ""; !found && err == nil && dir != above; above, dir = dir, filepath.Dir(dir) {
+		found = there(filepath.Join(dir, ".git"))
 	}
-	return slices.ContainsFunc(textPlaces, there) || there(filepath.Join(dir, ".git"))
+	return found
 }
 
 // questions returns what the user has not decided on: the parts of the configuration, and the texts of the project

@@ -48,18 +48,7 @@ func newOurs(w *wire, s setup) (agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	var res aycoder.Result
-	return func(ctx context.Context, prompt string) (string, error) {
-		for ev, err := range loop.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
-			if err != nil {
-				return "", err
-			}
-			if d, ok := ev.(*aycoder.TextDelta); ok {
-				s.text(d.Text)
-			}
-		}
-		return res.Text(), nil
-	}, nil
+	return running(loop, s), nil
 }
 
 func newInline(w *wire, s setup) (agent, error) {
@@ -67,10 +56,13 @@ func newInline(w *wire, s setup) (agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	inline := loop.Inline()
+	return running(loop.Inline(), s), nil
+}
+
+func running(a aycoder.Agent, s setup) agent {
 	var res aycoder.Result
 	return func(ctx context.Context, prompt string) (string, error) {
-		for ev, err := range inline.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
+		for ev, err := range a.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
 			if err != nil {
 				return "", err
 			}
@@ -79,5 +71,5 @@ func newInline(w *wire, s setup) (agent, error) {
 			}
 		}
 		return res.Text(), nil
-	}, nil
+	}
 }

@@ -210,7 +210,6 @@ func (t *table) paintList(cells []row) {
 			continue
 		}
 		r := at(name.lines(t.wrap.width, false), 0)
-		r = r.rest(0)
 		r.add(bold, ":")
 		if i < len(cells) {
 			r.add(0, " ")
