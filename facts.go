@@ -308,7 +308,7 @@ func (l *recordedFacts) drop(err error) {
 		return
 	}
 	l.run.fail(fmt.Errorf("record fact: %w", err))
-	if l.run.askHere != nil { // the loop reads the model, and sees nothing before the next event
+	if l.run.here != nil { // the loop reads the model, and sees nothing before the next event
 		l.run.cancel()
 	}
 	queue := l.queue

@@ -44,25 +44,24 @@ func (a inline) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[
 type body func(Event, error) bool
 
 func (yield body) extend(r *run) error {
-	var asking context.Context // of the request
-	r.askHere = func(ctx context.Context, a *CallModel) {
-		asking = ctx
-		if r.loop.setups != nil {
-			ctx = context.WithValue(ctx, placeKey{}, r)
+	r.here = func(ctx context.Context, ask *CallModel) bool {
+		if ask != nil {
+			if r.loop.setups != nil {
+				ctx = context.WithValue(ctx, placeKey{}, r)
+			}
+			r.callModel(ctx, ask)
+			return true
 		}
-		r.callModel(ctx, a)
-	}
-	r.deliver = func() bool {
 		if ev := r.delta; ev != nil {
 			r.delta = nil
-			return r.give(ev, yield) && asking.Err() == nil
+			return r.give(ev, yield) && ctx.Err() == nil
 		}
 		for ev := r.pop(); ev != nil; ev = r.pop() {
 			if !r.give(ev, yield) {
 				return false
 			}
 		}
-		return asking.Err() == nil
+		return ctx.Err() == nil
 	}
 	return nil
 }

@@ -92,27 +92,28 @@ type calling struct {
 
 // modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
-	heard     bool                              // the current attempt has received something
-	streaming bool                              // a goroutine asks the model
-	askHere   func(context.Context, *CallModel) // of Loop.Inline, or nil: asks the model
-	deliver   func() bool                       // with askHere: gives the loop body what is there
-	delta     Event                             // for deliver, before what is in out
-	away      bool                              // of its goroutine: the body works inside of deliver, or has left the loop there
-	incoming  incoming                          // the message in progress
-	known     *setup                            // which the state has; nil if the run is resumed
-	setUp     int                               // the turn for which WithSetup was asked last
-	tools     []Tool                            // of the setup, for WithSetup
-	waited    time.Duration
-	shrunk    int         // failures of the message in progress after which the request became smaller
-	fixed     bool        // the request must not be made smaller
-	request   *Request    // the last one that was built
-	asked     CallModel   // the action that it was built for
-	declared  bool        // the next one need not begin with it
-	offered   []*ToolSpec // in the last request; nil if all are
-	refused   *refusal    // of a request for this message
-	window    int64       // of the model, or 0 if unknown
-	usage     Usage       // of the last message
-	done      MessageDone // of the last message
+	heard     bool // the current attempt has received something
+	streaming bool // a goroutine asks the model
+	// here is set for Loop.Inline: it asks the model, or, without an action, gives the loop body what is there, and
+	// reports whether the answer is still needed.
+	here     func(context.Context, *CallModel) bool
+	delta    Event    // for here, before what is in out
+	away     bool     // of its goroutine: the body works inside of here, or has left the loop there
+	incoming incoming // the message in progress
+	known    *setup   // which the state has; nil if the run is resumed
+	setUp    int      // the turn for which WithSetup was asked last
+	tools    []Tool   // of the setup, for WithSetup
+	waited   time.Duration
+	shrunk   int         // failures of the message in progress after which the request became smaller
+	fixed    bool        // the request must not be made smaller
+	request  *Request    // the last one that was built
+	asked    CallModel   // the action that it was built for
+	declared bool        // the next one need not begin with it
+	offered  []*ToolSpec // in the last request; nil if all are
+	refused  *refusal    // of a request for this message
+	window   int64       // of the model, or 0 if unknown
+	usage    Usage       // of the last message
+	done     MessageDone // of the last message
 }
 
 // A step is what an executor starts.
@@ -241,8 +242,8 @@ func (r *run) next(ctx context.Context) Event {
 		}
 		r.flush(ctx) // the approver knows what the model is about to read
 		if r.startReady(ctx) {
-			if r.askHere != nil && len(r.asks) > 0 { // or else the goroutine of askModel takes it
-				r.askHere(ctx, <-r.asks)
+			if r.here != nil && len(r.asks) > 0 { // or else the goroutine of askModel takes it
+				r.here(ctx, <-r.asks)
 			}
 			continue
 		}

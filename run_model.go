@@ -18,7 +18,7 @@ import (
 // startAsking starts the goroutine that asks the model, if there is none. A run keeps this
 // goroutine, since its stack has grown to what decoding needs. The mutex is held.
 func (r *run) startAsking(ctx context.Context) {
-	if r.streaming || r.stopping || r.deliver != nil {
+	if r.streaming || r.stopping || r.here != nil {
 		return
 	}
 	r.streaming = true
@@ -121,7 +121,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	}
 	start := r.loop.clock.Now()
 	client := r.setup.Load().client
-	if r.deliver != nil && !r.deliver() {
+	if r.here != nil && !r.here(ctx, nil) {
 		return nil
 	}
 	client.Stream(ctx, req)(in.event)
@@ -160,7 +160,7 @@ func (s *stream) event(ev ModelEvent, err error) bool {
 	if s.failed = err; err == nil {
 		s.done, s.failed = s.run.modelEvent(s.ctx, ev)
 	}
-	if s.done || s.failed != nil || s.run.deliver != nil && !s.run.deliver() {
+	if s.done || s.failed != nil || s.run.here != nil && !s.run.here(s.ctx, nil) {
 		s.state = streamLeft
 		return false
 	}
@@ -330,7 +330,7 @@ func (r *run) keepText() {
 func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
 	case *TextDelta, *ThinkingDelta, *ToolDelta:
-		if r.deliver != nil && len(r.out.items) == 0 && eventSize(ev) > 0 {
+		if r.here != nil && len(r.out.items) == 0 && eventSize(ev) > 0 {
 			r.delta = cleanDelta(ev) // nothing waits, and nobody has to be woken
 			return false, nil
 		}
