@@ -151,16 +151,12 @@ func (s Subject) display(subject string) string {
 }
 
 // policy asks the Approver, and those of the runs around this one.
-func (r *run) policy(p *preparedCall) (v Verdict) {
-	r.within(func(ctx context.Context) {
-		ctx = context.WithValue(ctx, placeKey{}, r)
-		if r.parent == nil {
-			v = r.loop.policy(ctx, p.use, &p.tool.spec)
-		} else {
-			v = r.judge(ctx, p.use, &p.tool.spec)
-		}
-	})
-	return v
+func (r *run) policy(p *preparedCall) Verdict {
+	ctx := context.WithValue(r.work, placeKey{}, r)
+	if r.parent == nil {
+		return r.loop.policy(ctx, p.use, &p.tool.spec)
+	}
+	return r.judge(ctx, p.use, &p.tool.spec)
 }
 
 // policy asks the Approver. If it panics, the call is denied.
@@ -416,9 +412,7 @@ func (r *run) checkCall(ctx context.Context, a *RunTool) (err error) {
 // stopped its step alone.
 func (r *run) rejectUnbegun(ctx context.Context, c *ToolUse, err error) {
 	if ctx.Err() != nil {
-		over := r.outlives
-		r.within(func(run context.Context) { over = over || run.Err() != nil })
-		if over {
+		if r.outlives || r.work.Err() != nil {
 			return
 		}
 		err = &ToolError{Tool: c.Name, CallID: c.ID, Err: errors.New("not run: it was stopped before it began")}

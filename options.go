@@ -347,10 +347,9 @@ func (start engine) extend(r *run) error {
 		})
 	}
 	// A call that was stopped is left to another run, which repeats it if it only reads.
-	r.leaves = func(ctx context.Context, out *ToolOutput) (left bool) {
+	r.leaves = func(ctx context.Context, out *ToolOutput) bool {
 		cause := context.Cause(ctx)
-		r.within(func(run context.Context) { left = cause == context.Canceled || errors.Is(cause, context.Cause(run)) })
-		return out.IsError && cause != nil && left
+		return out.IsError && cause != nil && (cause == context.Canceled || errors.Is(cause, context.Cause(r.work)))
 	}
 	r.wait = func(a *Wait) {
 		r.submit(a, "", func(context.Context) {

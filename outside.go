@@ -225,9 +225,7 @@ func (o *outside) begins(a *RunTool) bool {
 	r := o.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	over := r.stopping || !r.state.holds(a.Call)
-	r.within(func(ctx context.Context) { over = over || ctx.Err() != nil })
-	if over {
+	if r.stopping || !r.state.holds(a.Call) || r.work.Err() != nil {
 		return false
 	}
 	if a.answer != nil {

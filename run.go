@@ -38,11 +38,11 @@ type run struct {
 	setup   atomic.Pointer[setup]
 	// build makes the request of a model call.
 	build    func(context.Context, ContextInput) (*Request, error)
-	within   func(func(context.Context)) // calls under the run's context
-	cancel   func()                      // ends it
-	wake     chan struct{}               // wakes the consumer; one slot
-	asks     chan *CallModel             // for the goroutine that asks the model; one slot
-	recorder recorder                    // nil without an auditor
+	work     context.Context // of the steps
+	cancel   func()          // ends it
+	wake     chan struct{}   // wakes the consumer; one slot
+	asks     chan struct{}   // wakes the goroutine that asks the model; one slot
+	recorder recorder        // nil without an auditor
 	execute  func(context.Context, string, func(context.Context))
 	wait     func(*Wait)                             // of WithSteps, or nil
 	outlives bool                                    // see WithSteps
@@ -92,8 +92,9 @@ type calling struct {
 
 // modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
-	heard     bool // the current attempt has received something
-	streaming bool // a goroutine asks the model
+	heard     bool       // the current attempt has received something
+	call      *CallModel // that is to be made
+	streaming bool       // a goroutine asks the model
 	// here is set for Loop.Inline: it asks the model, or, without an action, gives the loop body what is there, and
 	// reports whether the answer is still needed.
 	here     func(context.Context, *CallModel) bool
@@ -140,7 +141,7 @@ func (r *run) dispatch() {
 		s := r.steps[0]
 		r.steps = r.steps[1:]
 		r.mu.Unlock()
-		r.within(func(ctx context.Context) { r.execute(ctx, s.key, s.run) })
+		r.execute(r.work, s.key, s.run)
 	}
 }
 
@@ -148,7 +149,7 @@ func (r *run) dispatch() {
 func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 	r.live++
 	if r.execute == nil {
-		r.within(func(ctx context.Context) { go run(ctx) })
+		go run(r.work)
 		return
 	}
 	r.steps = append(r.steps, step{a.Key() + suffix, run})
@@ -162,7 +163,7 @@ func (r *run) submit(a Action, suffix string, run func(context.Context)) {
 func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	r := &run{
 		loop: l, id: l.newID(), name: l.name, builder: l.builder, trace: l.trace,
-		wake: make(chan struct{}, 1), asks: make(chan *CallModel, 1), execute: l.execute,
+		wake: make(chan struct{}, 1), execute: l.execute,
 	}
 	r.use(l.first)
 	if r.hooks = l.hooks; r.hooks != nil {
@@ -174,8 +175,8 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 	if rc.Facts != nil {
 		r.facts = rc.log(r, rc.Facts)
 	}
-	if rc.Into != nil {
-		r.into = func() { *rc.Into = *r.result() }
+	if into := rc.Into; into != nil {
+		r.into = func() { *into = *r.result() }
 	}
 	if inv := parentOf(ctx, rc.Parent); inv != nil {
 		r.inside(inv)
@@ -190,8 +191,7 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 // yield. When it returns, no step works any more. It reports whether the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
-	r.cancel = cancel
-	r.within = func(f func(context.Context)) { f(work) }
+	r.work, r.cancel = work, cancel
 	if r.recorder != nil {
 		r.mu.Lock()
 		r.recorder.history(r, r.state.history.All())
@@ -242,8 +242,10 @@ func (r *run) next(ctx context.Context) Event {
 		}
 		r.flush(ctx) // the approver knows what the model is about to read
 		if r.startReady(ctx) {
-			if r.here != nil && len(r.asks) > 0 { // or else the goroutine of askModel takes it
-				r.here(ctx, <-r.asks)
+			if r.here != nil { // or else the goroutine of askModel takes it
+				if a := r.takeCall(); a != nil {
+					r.here(ctx, a)
+				}
 			}
 			continue
 		}
@@ -285,7 +287,7 @@ func (r *run) startReady(ctx context.Context) bool {
 	r.ready = nil
 	for _, a := range actions {
 		if call, ok := a.(*CallModel); ok {
-			r.asks <- call // has room: there is one call at a time
+			r.call = call // there is one at a time
 			r.startAsking(ctx)
 			continue
 		}

@@ -15,15 +15,33 @@ import (
 
 // This file asks the model: it builds the request, reads the stream, and handles failures.
 
-// startAsking starts the goroutine that asks the model, if there is none. A run keeps this
+// startAsking starts the goroutine that asks the model, or wakes it. A run keeps this
 // goroutine, since its stack has grown to what decoding needs. The mutex is held.
 func (r *run) startAsking(ctx context.Context) {
-	if r.streaming || r.stopping || r.here != nil {
-		return
+	switch {
+	case r.stopping || r.here != nil:
+	case r.streaming:
+		select {
+		case r.asks <- struct{}{}:
+		default: // it is awake
+		}
+	default:
+		if r.asks == nil {
+			r.asks = make(chan struct{}, 1)
+		}
+		r.streaming = true
+		r.live++
+		go r.askModel(ctx)
 	}
-	r.streaming = true
-	r.live++
-	go r.askModel(ctx)
+}
+
+// takeCall takes the model call that is to be made, or returns nil.
+func (r *run) takeCall() *CallModel {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.call
+	r.call = nil
+	return a
 }
 
 // askModel asks the model until the run is done. A client may end the goroutine with runtime.Goexit:
@@ -34,7 +52,7 @@ func (r *run) askModel(ctx context.Context) {
 		defer r.mu.Unlock()
 		r.streaming = false
 		r.live--
-		if len(r.asks) > 0 {
+		if r.call != nil {
 			r.startAsking(ctx)
 		}
 		r.signal()
@@ -43,15 +61,18 @@ func (r *run) askModel(ctx context.Context) {
 	if r.loop.setups != nil {
 		ctx = context.WithValue(ctx, placeKey{}, r)
 	}
-	for {
-		select {
-		case a := <-r.asks:
+	for a := r.takeCall(); ; a = r.takeCall() {
+		if a != nil {
 			r.callModel(ctx, a)
+			if r.answered() {
+				return // so that the end of the run need not wait for it
+			}
+			continue
+		}
+		select {
+		case <-r.asks:
 		case <-ctx.Done():
 			return
-		}
-		if r.answered() {
-			return // so that the end of the run need not wait for it
 		}
 	}
 }

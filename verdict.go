@@ -169,13 +169,11 @@ func (r *run) keeps() bool {
 // makeRule gives a user's rule to the keepers of the question's run and of the runs around it.
 func (r *run) makeRule(q *openQuestion, scope Scope, rule string) error {
 	var errs []error
-	r.within(func(ctx context.Context) { // the runs around one in the background may be over
-		for o := r; o != nil; o = o.parent {
-			if k, ok := approverAs[RuleKeeper](o.loop.approver); ok {
-				errs = append(errs, keepRule(ctx, k, scope, rule))
-			}
+	for o := r; o != nil; o = o.parent {
+		if k, ok := approverAs[RuleKeeper](o.loop.approver); ok {
+			errs = append(errs, keepRule(r.work, k, scope, rule)) // the runs around one in the background may be over
 		}
-	})
+	}
 	err := errors.Join(errs...)
 	if r.recorder != nil {
 		r.mu.Lock()
