@@ -238,48 +238,54 @@ func step(make open, w *wire, s sizes) (map[string]float64, error) {
 	return map[string]float64{"cpu": micros(cpu, n), "allocs": float64(allocs) / float64(n)}, err
 }
 
-// crowd measures agents that stream at once, and how late they hand out what arrives.
-func crowd(make open, w *wire, s sizes) (map[string]float64, error) {
+// crowd measures the runs of agents that stream at once, and how late they hand out what arrives.
+func crowd(open open, w *wire, s sizes) (map[string]float64, error) {
 	pieces := texts(int(time.Duration(s.seconds) * time.Second / gap))
 	var events writer
 	w.answer(&events, pieces, 0)
 	before := slices.IndexFunc(events.events, func(ev string) bool { return strings.Contains(ev, pieces[0]) })
 	want := strings.Join(pieces, "")
 	late := newLate(s.crowd)
-	var all sync.WaitGroup
+	var made, all sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
-	cpu, _, _ := cost(func() error {
-		for i := range s.crowd {
-			all.Go(func() {
-				phase := gap * time.Duration(i) / time.Duration(s.crowd)
-				due := func(event int) time.Duration { return phase + time.Duration(event)*gap }
-				m := &model{answers: [][]string{events.events}, due: due}
-				seen, length, end := 0, 0, len(pieces[0])
-				text := func(s string) {
-					now := time.Now()
-					for length += len(s); seen < len(pieces) && length >= end; {
-						late[i] = append(late[i], float32(now.Sub(m.begun.Add(due(before+seen))).Microseconds())/1e3)
-						if seen++; seen < len(pieces) {
-							end += len(pieces[seen])
-						}
+	start := make(chan struct{})
+	made.Add(s.crowd)
+	for i := range s.crowd {
+		all.Go(func() {
+			phase := gap * time.Duration(i) / time.Duration(s.crowd)
+			due := func(event int) time.Duration { return phase + time.Duration(event)*gap }
+			m := &model{answers: [][]string{events.events}, due: due}
+			seen, length, end := 0, 0, len(pieces[0])
+			text := func(s string) {
+				now := time.Now()
+				for length += len(s); seen < len(pieces) && length >= end; {
+					late[i] = append(late[i], float32(now.Sub(m.begun.Add(due(before+seen))).Microseconds())/1e3)
+					if seen++; seen < len(pieces) {
+						end += len(pieces[seen])
 					}
 				}
-				a, err := make(setup{client: &http.Client{Transport: m}, text: text})
-				got := ""
-				if err == nil {
-					got, err = a(context.Background(), "Go.")
-				}
-				if err == nil && (got != want || len(late[i]) != len(pieces)) {
-					err = fmt.Errorf("got %d pieces, %q", len(late[i]), got)
-				}
-				if err != nil {
-					mu.Lock()
-					failed = err
-					mu.Unlock()
-				}
-			})
-		}
+			}
+			a, err := open(setup{client: &http.Client{Transport: m}, text: text})
+			made.Done()
+			<-start
+			got := ""
+			if err == nil {
+				got, err = a(context.Background(), "Go.")
+			}
+			if err == nil && (got != want || len(late[i]) != len(pieces)) {
+				err = fmt.Errorf("got %d pieces, %q", len(late[i]), got)
+			}
+			if err != nil {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+			}
+		})
+	}
+	made.Wait()
+	cpu, _, _ := cost(func() error {
+		close(start)
 		all.Wait()
 		return nil
 	})
