@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ type Answer struct {
 	sig      string
 	extra    *aycoder.Opaque
 	calls    int
+	sent     map[string]*aycoder.ToolUse // complete calls by id
 
 	// Done is the event that [Answer.End] emits. The decoder sets its fields, such as the
 	// usage and the stop reason, while it reads the response.
@@ -100,13 +102,29 @@ func (a *Answer) Call(u *aycoder.ToolUse) error {
 		return errors.New("call without a name")
 	}
 	a.calls++
-	if len(u.Args) == 0 || string(u.Args) == "null" {
-		u.Args = json.RawMessage(`{}`)
+	u.Args = orEmpty(u.Args)
+	if a.sent == nil {
+		a.sent = map[string]*aycoder.ToolUse{}
 	}
+	a.sent[u.ID] = u
 	if err := a.call.EmitArgs(u.ID, u.Name, string(u.Args)); err != nil {
 		return err
 	}
 	return a.call.Emit(&aycoder.BlockDone{Part: u})
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 || string(args) == "null" {
+		return json.RawMessage(`{}`)
+	}
+	return args
+}
+
+// Repeats reports whether the service has sent u before, as some gateways do: under the same id,
+// with the same name and arguments. Calls that only have the id in common are different ones.
+func (a *Answer) Repeats(id string, u *aycoder.ToolUse) bool {
+	c := a.sent[id]
+	return c != nil && c.Name == u.Name && bytes.Equal(c.Args, orEmpty(u.Args))
 }
 
 // Cut adds a truncated tool call. The arguments of u are the part that arrived.

@@ -18,7 +18,8 @@ var errNoName = errors.New("call without a name")
 // part that "another partial message for the current FunctionCall is expected".
 type openCall struct {
 	use  *aycoder.ToolUse
-	args *tree // assembled from pieces
+	sent string // the service's id, if another call in the answer has it
+	args *tree  // assembled from pieces
 }
 
 // A callPart has the fields of a call in one part. Absent fields are empty.
@@ -73,6 +74,9 @@ func (d *decoder) function(p *part) error {
 			return err
 		}
 		d.open = &openCall{use: &aycoder.ToolUse{ID: d.id(c.id, p.call), Name: d.name(c.name)}}
+		if d.open.use.ID != c.id {
+			d.open.sent = strings.Clone(c.id)
+		}
 	}
 	switch {
 	case d.open == nil && c.args == "" && c.pieces == "":
@@ -171,6 +175,9 @@ func (d *decoder) completeCall() error {
 		c.use.Args = c.args.root.append(nil, true)
 	}
 	d.open = nil
+	if d.answer.Repeats(c.sent, c.use) {
+		return nil
+	}
 	return d.answer.Call(c.use)
 }
 

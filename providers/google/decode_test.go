@@ -185,7 +185,7 @@ func TestDecode(t *testing.T) {
 // The ids of calls are unique in the message, not empty, and the same each time.
 func TestIDs(t *testing.T) {
 	body := events(parts(`{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}},{"functionCall":{"id":"x","name":"f"}},`+
-		`{"functionCall":{"id":"x","name":"f"}}`, stop))
+		`{"functionCall":{"id":"x","name":"f","args":{"a":1}}}`, stop))
 	var first []string
 	for range 2 {
 		var ids []string
@@ -206,6 +206,29 @@ func TestIDs(t *testing.T) {
 	assert.NotEqual(t, first[0], other[0].ID, "another answer has other ids")
 	none := asked(t, strings.ReplaceAll(body, `,"responseId":"r"`, ``)).Message().Calls()
 	assert.NotEqual(t, none[0].ID, none[1].ID)
+}
+
+// A gateway may send a call twice. The same call with the same id must not run twice.
+func TestRepeatedCall(t *testing.T) {
+	call := `{"functionCall":{"id":"x","name":"f","args":{"a":1}}}`
+	pieces := `{"functionCall":{"id":"x","name":"f","willContinue":true}},` +
+		`{"functionCall":{"partialArgs":[{"jsonPath":"$.a","numberValue":1}]}}`
+	none := `{"functionCall":{"id":"y","name":"f"}}`
+	tests := []struct{ name, body, want string }{
+		{"in another event", events(parts(call, ""), parts(call, stop)), `f({"a":1}) tool_use`},
+		{"in the same event", events(parts(call+","+call+","+call, stop)), `f({"a":1}) tool_use`},
+		{"in pieces", events(parts(pieces, ""), parts(call, ""), parts(pieces, stop)), `f({"a":1}) tool_use`},
+		{"without arguments", events(parts(none+`,{"functionCall":{"id":"y","name":"f","args":{}}}`, stop)), `f({}) tool_use`},
+		{"other arguments", events(parts(call+`,{"functionCall":{"id":"x","name":"f","args":{"a":2}}}`, stop)), `f({"a":1}) f({"a":2}) tool_use`},
+		{"another tool", events(parts(call+`,{"functionCall":{"id":"x","name":"g","args":{"a":1}}}`, stop)), `f({"a":1}) g({"a":1}) tool_use`},
+		{"another id", events(parts(call+`,{"functionCall":{"id":"z","name":"f","args":{"a":1}}}`, stop)), `f({"a":1}) f({"a":1}) tool_use`},
+		{"no id", events(parts(`{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}}`, stop)), `f({}) f({}) tool_use`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, strings.TrimSpace(shown(asked(t, tt.body))))
+		})
+	}
 }
 
 // The memory for partial arguments depends on what was sent, not on the gaps.

@@ -214,6 +214,9 @@ func readArgs(r *rawjson.Reader) json.RawMessage {
 
 func (d *decoder) call(u *aycoder.ToolUse) error {
 	d.said = true
+	if u.ID != "" && d.a.Repeats(u.ID, u) {
+		return nil
+	}
 	d.name(u)
 	if len(u.Args) == 0 || rawjson.Valid(u.Args) {
 		return d.a.Call(u)
