@@ -31,9 +31,10 @@ const maxLoose = 128
 
 // looseLines marks lines that may belong to a private key, and secrets near to the id of an
 // AWS key. It goes through the text once, with the secrets that are known already at its
-// side.
+// side. Lines with such a secret or a placeholder are left out, so that what it adds is apart
+// from all others.
 func (f *finder) looseLines() {
-	known := slices.Clone(f.spans)
+	known := f.spans
 	public := false // in a block that is not secret
 	var ids []int   // lines with the id of a key
 	var secrets, keys []looseLine
@@ -46,12 +47,11 @@ func (f *finder) looseLines() {
 		for len(known) > 0 && known[0].to <= from {
 			known = known[1:]
 		}
-		inLine := known[:0:0]
-		for _, s := range known {
-			if s.from < from+len(line) {
-				inLine = append(inLine, s)
-			}
+		in := 0
+		for in < len(known) && known[in].from < from+len(line) {
+			in++
 		}
+		inLine := known[:in]
 		switch {
 		// Certificates and public keys look the same line by line.
 		case strings.Contains(line, "-----BEGIN "):
@@ -73,19 +73,23 @@ func (f *finder) looseLines() {
 		}
 		awsTokens(line, func(i, j int) { secrets = append(secrets, looseLine{n, from + i, from + j}) })
 	}
-	f.markKeys(keys)
+	f.addKeys(keys)
 	for _, s := range secrets {
-		if slices.ContainsFunc(ids, func(id int) bool { return s.n-awsAround <= id && id <= s.n+awsAround }) {
-			f.mark(s.from, s.to, awsSecret)
+		for len(ids) > 0 && ids[0] < s.n-awsAround {
+			ids = ids[1:]
+		}
+		if len(ids) > 0 && ids[0] <= s.n+awsAround {
+			f.spans = append(f.spans, span{from: s.from, to: s.to, kind: awsSecret})
 		}
 	}
+	slices.SortFunc(f.spans, func(a, b span) int { return a.from - b.from })
 }
 
 // A looseLine is what may be a secret in a line of which others tell.
 type looseLine struct{ n, from, to int }
 
-// markKeys marks those of the lines that are not too many in a row.
-func (f *finder) markKeys(keys []looseLine) {
+// addKeys adds spans for those of the lines that are not too many in a row.
+func (f *finder) addKeys(keys []looseLine) {
 	for len(keys) > 0 {
 		row := 1
 		for row < len(keys) && keys[row].n == keys[0].n+row {
@@ -93,7 +97,7 @@ func (f *finder) markKeys(keys []looseLine) {
 		}
 		for _, k := range keys[:row] {
 			if row <= maxLoose && looseKey(f.s[k.from:k.to]) {
-				f.mark(k.from, k.to, looseKind)
+				f.spans = append(f.spans, span{from: k.from, to: k.to, kind: looseKind})
 			}
 		}
 		keys = keys[row:]

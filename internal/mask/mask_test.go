@@ -10,6 +10,23 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
+// The time for an excerpt grows with its length, whatever is in it: secrets that are known already,
+// ids of keys, and lines between them that may be of a private key.
+func TestExcerptTakesLinearTime(t *testing.T) {
+	timed.Serial(t)
+	m := New()
+	key := newSource(1).an(64)
+	for name, lines := range map[string]string{
+		"known secrets": "password=aB3dE5fG7h;\n",
+		"ids":           "AKIAIOSFODNN7EXAMPLE\n" + key[:40] + " =\n",
+		"keys":          "password=aB3dE5fG7h;\n" + key + "\n\n",
+	} {
+		long := strings.Repeat(lines, 2<<20/len(lines))
+		short := timed.Best(3, func() { m.Excerpt(long[:64<<10]) })
+		timed.AtMost(t, timed.Best(1, func() { m.Excerpt(long) }), 4*32*short, name)
+	}
+}
+
 func TestSecretsAreMasked(t *testing.T) {
 	timed.Serial(t)
 	m := New()
