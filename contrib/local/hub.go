@@ -236,8 +236,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// maxDocument limits what the hub answers to questions.
-const maxDocument = 32 << 20
+// maxDocument limits what the hub answers to questions, in bytes: the list of some 10,000 files. Decoded, it may take thirty times as much.
+const maxDocument = 4 << 20
 
 // get asks the hub for a document.
 func (h *Hub) get(ctx context.Context, op, name, pathAndQuery string, into any) error {
@@ -379,7 +379,7 @@ func safePath(name string) bool {
 // Search finds models with GGUF files by words of their names, those first that are downloaded most. At most 100 are returned.
 func (h *Hub) Search(ctx context.Context, words string, limit int) ([]Repo, error) {
 	q := url.Values{"search": {words}, "filter": {"gguf"}, "sort": {"downloads"}, "direction": {"-1"}, "limit": {strconv.Itoa(min(max(limit, 1), 100))}}
-	var list []repoJSON
+	var list [100]repoJSON // what is more in the answer is left out
 	if err := h.get(ctx, "search", strconv.Quote(words), "/api/models?"+q.Encode(), &list); err != nil {
 		return nil, err
 	}

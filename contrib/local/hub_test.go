@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -696,4 +697,28 @@ func TestModelHidesAddress(t *testing.T) {
 	_, err = h.Model(t.Context(), Choice{Repo: Repo{ID: "a/b", Revision: "abcdef0", Files: []File{{Path: "m.gguf", Size: 1000}}}})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "s3cret")
+}
+
+// An answer of the hub that is made to be large takes little memory.
+func TestLargeAnswers(t *testing.T) {
+	body := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	defer s.Close()
+	h, err := NewHub(WithEndpoint(s.URL), WithDir(t.TempDir()))
+	require.NoError(t, err)
+	for _, size := range []int{3 << 20, 31 << 20} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		body = "[" + strings.Repeat("{},", size/3) + "{}]"
+		_, searched := h.Search(t.Context(), "words", 1)
+		body = `{"siblings":` + body + "}"
+		_, listed := h.Files(t.Context(), "a/b")
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(512<<20), "%d bytes", size)
+		for _, err := range []error{searched, listed} {
+			if _, ok := errors.AsType[*HubError](err); size > 4<<20 || err != nil {
+				require.True(t, ok, err)
+			}
+		}
+	}
 }
