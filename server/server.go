@@ -56,7 +56,8 @@ type Limits struct {
 	// Streams is how many streams a principal may have at a time. Default: 1,000.
 	Streams int
 	// Rate is how many requests a principal may send in a second, with bursts of four times as many. All requests
-	// from an address together may be four times as many; behind a proxy, these are the requests of all principals.
+	// from an address together may be four times as many; behind a proxy, these are the requests of all principals,
+	// unless the host sets RemoteAddr of a [http.Request] by what a proxy that it trusts says, before it calls the server.
 	// Default: 50.
 	Rate int
 }
