@@ -344,14 +344,18 @@ func TestDefaults(t *testing.T) {
 func TestProfile(t *testing.T) {
 	v := &view{Policy: Policy{
 		Read: []string{"/usr", `/a "b" \c`}, Write: []string{"/ws"},
-		Hide: []string{"/usr/x"}, Protect: []string{"/ws/.git"},
+		Hide: []string{"/usr/x"}, Protect: []string{"/ws/a/b/.git"}, around: []string{"/ws/a/b", "/ws/a"},
 	}, temp: "/tmp/t"}
 	want := profileStart + profileDevices + `(allow file-read* (subpath "/usr"))
 (allow file-read* (subpath "/a \"b\" \\c"))
 (deny file-read* (subpath "/usr/x"))
 (allow file-read* file-write* (subpath "/ws"))
 (allow file-read* file-write* (subpath "/tmp/t"))
-(deny file-write* (subpath "/ws/.git"))
+(deny file-write* (subpath "/ws/a/b/.git"))
+(deny file-write-unlink (literal "/ws"))
+(deny file-write-unlink (literal "/tmp/t"))
+(deny file-write-unlink (literal "/ws/a/b"))
+(deny file-write-unlink (literal "/ws/a"))
 `
 	assert.Equal(t, want, profile(v))
 	v.Network = true

@@ -81,11 +81,12 @@ func profile(v *view) string {
 	} else {
 		b.WriteString(profileDevices)
 	}
-	rule := func(action string, paths []string) {
+	each := func(action, which string, paths []string) {
 		for _, p := range paths {
-			b.WriteString("(" + action + " (subpath " + quoteProfile(p) + "))\n")
+			b.WriteString("(" + action + " (" + which + " " + quoteProfile(p) + "))\n")
 		}
 	}
+	rule := func(action string, paths []string) { each(action, "subpath", paths) }
 	if v.everything {
 		b.WriteString("(allow file-read*)\n")
 	}
@@ -93,6 +94,9 @@ func profile(v *view) string {
 	rule("deny file-read*", v.Hide)
 	rule("allow file-read* file-write*", v.writes())
 	rule("deny file-write*", v.Protect)
+	if len(v.Protect) > 0 { // rules are about names, so a directory around these must keep its own
+		each("deny file-write-unlink", "literal", slices.Concat(v.writes(), v.around))
+	}
 	if v.Network {
 		b.WriteString("(allow network* system-socket)\n")
 	} else if v.Sockets {
