@@ -24,7 +24,7 @@ import (
 // since the client runs on the goroutine that ranges over the sequence. If the client ignores its
 // context, the request ends only when the client returns. Ending the request earlier would leave
 // a goroutine behind. When the run of an agent is cancelled, the agent abandons such a client
-// after the time in [aycoder.Limits].Grace.
+// after the time in [aycoder.Limits].Grace, except for a run of [aycoder.Loop.Inline], which waits.
 func IdleTimeout(d time.Duration) aycoder.ModelMiddleware {
 	return wrap("IdleTimeout", func(w wrapper) aycoder.ModelClient {
 		if d <= 0 {
