@@ -2,8 +2,10 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/glob"
 	"github.com/aycoder/aycoder/internal/rootpath"
@@ -214,6 +216,12 @@ func matchFile(pattern, name string, allow, tree bool) bool {
 		pattern += "**"
 	}
 	pattern, name = foldCase(strings.TrimPrefix(pattern, "./")), foldCase(name)
+	return mayMean(pattern, name, plain, tree) ||
+		strings.ContainsFunc(pattern+name, combines) && mayMean(formless(pattern), formless(name), plain, tree)
+}
+
+// mayMean reports whether a pattern that is not one of an allow rule covers a name, or any part of one that is not plain.
+func mayMean(pattern, name string, plain, tree bool) bool {
 	g, err := glob.Compile(pattern)
 	if err != nil || tree && above(name, pattern) {
 		return true
@@ -263,4 +271,30 @@ func foldCase(s string) string {
 		}
 		return least
 	}, s)
+}
+
+// combines reports whether a rune is one of those that a letter with an accent, a voiced kana or a Korean syllable has in its
+// decomposed form (Unicode Standard Annex 15).
+func combines(r rune) bool {
+	return 0x300 <= r && r <= 0x36F || r == 0x3099 || r == 0x309A || 0x1100 <= r && r <= 0x11FF
+}
+
+// formless makes names equal that differ only in the composition of their letters: the file systems of macOS treat them as
+// equal. Without the tables of Unicode, it makes other names equal, too: a letter is "any letter" if it is outside of ASCII or
+// combines with what follows, and several in a row are one.
+func formless(s string) string {
+	const letter = unicode.MaxRune
+	var out []rune
+	for _, r := range s {
+		n := len(out) - 1
+		switch {
+		case combines(r) && n >= 0 && out[n] < utf8.RuneSelf && unicode.IsLetter(out[n]):
+			out[n] = letter
+		case combines(r), r >= utf8.RuneSelf && unicode.IsLetter(r):
+			out = append(out, letter)
+		default:
+			out = append(out, r)
+		}
+	}
+	return string(slices.CompactFunc(out, func(a, b rune) bool { return a == letter && b == letter }))
 }

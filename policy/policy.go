@@ -59,8 +59,9 @@
 //
 // Deny rules take precedence over ask rules, and ask rules over allow rules, wherever they come
 // from. An allow rule covers only the calls that it certainly means. Ask and deny rules cover all
-// calls that they might mean: they ignore the difference between upper and lower case, and cover
-// a text that different parsers read differently.
+// calls that they might mean: they ignore the difference between upper and lower case, and in paths
+// that between composed and decomposed letters, and cover a text that different parsers read
+// differently.
 //
 // The pattern of a rule is matched against the subject of a call ([aycoder.Subject]). A rule
 // without a pattern covers all calls of the tool. A backslash makes the next character of a
