@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/middleware"
 )
 
@@ -142,7 +144,15 @@ func keyOf(ctx context.Context, name, command string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.WaitDelay = time.Second
+	if tty, err := os.Open("/dev/tty"); err == nil { // it may ask there, which only this process and its group can
+		_ = tty.Close()
+	} else {
+		proc.Alone(cmd)
+	}
 	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		_ = cmd.Cancel() // it has left something that holds its output
+	}
 	if err != nil {
 		return "", wrong("models."+name+".key_command", "%w", errors.Join(err, context.Cause(ctx)))
 	}
