@@ -43,8 +43,11 @@ type activeRun struct {
 	facts map[aycoder.Part]*record // the facts that carried the parts of the message in progress
 	by    *record                  // the fact that carried the answer
 	steps snapshot.Steps           // of the ledger, that are in no record yet
-	began bool                     // a fact is recorded
-	told  bool                     // or could not be, as the run has learned
+	outer *activeRun               // the run of another branch around this one, or nil
+	// inside is what runs of other branches have spent in the calls of the message in progress, as far as no call has told it.
+	inside []aycoder.Spent
+	began  bool // a fact is recorded
+	told   bool // or could not be, as the run has learned
 }
 
 // progress says how far a run has come, and what it has that is in no node yet.
@@ -159,7 +162,7 @@ func (b *Branch) begin(ctx context.Context, in *aycoder.Input, rc *aycoder.RunCo
 		return nil, &aycoder.ConfigError{Option: "Input.Messages", Err: errors.New("the session has messages of its own")}
 	}
 	a := &activeRun{branch: b, agent: b.agent, control: cmp.Or(rc.Control, &b.control), cancel: cancel, done: make(chan struct{}),
-		facts: map[aycoder.Part]*record{}}
+		facts: map[aycoder.Part]*record{}, outer: s.around(ctx, rc.Parent)}
 	if x, ok := rc.Extension.(*aycoder.RunExtension); ok && x != nil {
 		for _, t := range x.Tools {
 			a.own = append(a.own, t.Spec().Name)
@@ -342,7 +345,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err er
 		case *aycoder.ToolBegan, *aycoder.CallRequested: // somebody may begin
 			durable = true
 		case *aycoder.ToolDone:
-			if spent := s.config.priced(f.Spent); f.ID != "" {
+			if spent := s.config.priced(a.ownSpent(f.Spent)); f.ID != "" {
 				a.spent = append(slices.Clip(a.spent), spent...)
 			} else {
 				alone = &record{Spent: spent}
@@ -400,7 +403,7 @@ func (a *activeRun) record(ctx context.Context, rec *aycoder.FactRecord) (err er
 		return err
 	}
 	if len(nodes) > 0 {
-		a.steps = nil
+		a.steps, a.inside = nil, nil
 	}
 	a.known, a.began, a.told = len(rec.State.Messages()), true, false
 	return nil
@@ -497,6 +500,9 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 			b.giveBack(a.control, append([]*aycoder.Message{a.prompt}, a.control.Drain()...)...)
 		}
 	}
+	if !failed && a.outer != nil {
+		a.outer.inside = append(a.outer.inside, res.Spent...)
+	}
 	if !failed {
 		b.recent = slices.Clone(slices.DeleteFunc(slices.Clone(res.Messages), original.IsOutline)) // no more than it has to
 	}
@@ -519,7 +525,7 @@ func (a *activeRun) finish(ctx context.Context, res *aycoder.Result) {
 		a.by = nil
 		clear(a.facts) // a node has itself what those carried that are not recorded
 		if !a.began && a.resumed == nil {
-			a.spent = s.config.priced(res.Spent)
+			a.spent = s.config.priced(a.ownSpent(res.Spent))
 		}
 		records, err := a.nodes(messages[min(a.known, len(messages)):])
 		if err == nil && len(records) > 0 {
