@@ -19,7 +19,7 @@ import (
 	"github.com/aycoder/aycoder/internal/timed"
 )
 
-// What a command for a key has started ends with it: if it is cancelled, and if it leaves something that holds its output. A
+// A program that a command for a key has started ends with it: if it is cancelled, and if the program holds its output. A
 // command that may ask in a terminal has to share the group of this process, so the test runs without one.
 func TestKeyCommandLeavesNothing(t *testing.T) {
 	if tty, err := os.Open("/dev/tty"); err == nil {

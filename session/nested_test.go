@@ -13,8 +13,8 @@ import (
 	"github.com/aycoder/aycoder/session"
 )
 
-// What a branch spends that runs in a call of another branch counts once: for its own messages. What else is spent in the call
-// counts for the call.
+// The tokens and costs of a branch that runs in a call of another branch count once: for its own messages. Those of other agents
+// in the call count for the call.
 func TestBranchInACallIsCountedOnce(t *testing.T) {
 	say := []aycoder.Part{&aycoder.Text{Text: "done"}}
 	call := func(name string) []aycoder.Part {
