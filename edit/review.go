@@ -72,7 +72,8 @@ func lineChanges(a, b string) []LineChange {
 }
 
 // Keep returns the plan reduced to the hunks with these IDs. A file without any of these hunks is
-// not part of the new plan. An unknown ID is an error.
+// not part of the new plan. An unknown ID is an error. A rename is a [Create] and a [Delete]: keep both
+// or neither, because a plan does not know which files belong together.
 func (p Plan) Keep(ids ...string) (Plan, error) {
 	return p.choose(ids, true)
 }
