@@ -236,7 +236,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// maxDocument limits what the hub answers to questions, in bytes: the list of some 10,000 files. Decoded, it may take thirty times as much.
+// maxDocument limits what the hub answers to questions, in bytes: a list of some 10,000 files has as many. Decoded, it may take
+// thirty times as much.
 const maxDocument = 4 << 20
 
 // get asks the hub for a document.

@@ -43,9 +43,9 @@ type Config struct {
 	// Heartbeat is the time after which a step whose worker has not been heard is given to another one. Default: 30 s.
 	Heartbeat time.Duration
 	// Keep is how long a session stays open for the next step, if the steps of models and tools have one queue. Another worker
-	// of the queue that gets the next step waits so long. It should be less than the time after which the store gives others
-	// what a process has that is cut off, such as the 15 s of package postgres. Otherwise the process may tell the workflow
-	// of an old plan then; its records are refused, so nothing runs twice. Default: 1 s.
+	// of the queue that gets the next step waits so long. It should be shorter than the time after which the store lets others
+	// have the sessions of a process that is cut off, 15 s in package postgres. Otherwise, that process may give the workflow an
+	// outdated plan; its records are refused, so that nothing runs twice. Default: 1 s.
 	Keep time.Duration
 	// Grace is how long a step that was cancelled may go on. Default: 10 s.
 	Grace time.Duration
