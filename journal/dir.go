@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -22,6 +23,10 @@ const (
 	objectsName = "objects"
 	newName     = "new" // of a file that is being written, and is then renamed
 )
+
+// heirPause is how long a process waits, up to 100 times, for the lock of one that has ended. A process that is killed
+// while it starts a command leaves its lock to the copy of itself that is about to become the command.
+const heirPause = 10 * time.Millisecond
 
 // maxID is the length of the longest id.
 const maxID = 64
@@ -118,7 +123,7 @@ func (s *dirStore) start(ctx context.Context, op, id string, f func(d disk) erro
 // Create implements [Store].
 func (s *dirStore) Create(ctx context.Context, id string) (j Journal, err error) {
 	err = s.start(ctx, "create", id, func(d disk) error {
-		j, err = s.openWriter("create", d, id, os.O_CREATE|os.O_EXCL)
+		j, err = s.openWriter(ctx, "create", d, id, os.O_CREATE|os.O_EXCL)
 		if _, busy := errors.AsType[*BusyError](err); busy {
 			err = fmt.Errorf("it is being created or open: %w", fs.ErrExist)
 		}
@@ -137,7 +142,7 @@ func (s *dirStore) Open(ctx context.Context, id string, write bool) (j Journal, 
 		}
 		f.Close()
 		if write {
-			j, err = s.openWriter("open", d, id, 0)
+			j, err = s.openWriter(ctx, "open", d, id, 0)
 			return err
 		}
 		r := newDirJournal(s, id, false)
@@ -150,8 +155,8 @@ func (s *dirStore) Open(ctx context.Context, id string, write bool) (j Journal, 
 }
 
 // openWriter opens a session for writing. The flags are those for opening the journal file.
-func (s *dirStore) openWriter(op string, d disk, id string, flag int) (Journal, error) {
-	j, err := s.acquire(op, d, id, flag != 0)
+func (s *dirStore) openWriter(ctx context.Context, op string, d disk, id string, flag int) (Journal, error) {
+	j, err := s.acquire(ctx, op, d, id, flag != 0)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +178,7 @@ func (s *dirStore) openWriter(op string, d disk, id string, flag int) (Journal, 
 }
 
 // acquire locks the directory of a session for writing. With create, it makes the directory.
-func (s *dirStore) acquire(op string, d disk, id string, create bool) (*dirJournal, error) {
+func (s *dirStore) acquire(ctx context.Context, op string, d disk, id string, create bool) (*dirJournal, error) {
 	for tries := 100; ; tries-- {
 		var err error
 		if create {
@@ -192,8 +197,18 @@ func (s *dirStore) acquire(op string, d disk, id string, create bool) (*dirJourn
 			return j, nil
 		}
 		// Another process may have deleted the session meanwhile, and made it anew.
-		if again := errors.Is(err, errMoved) || create && errors.Is(err, fs.ErrNotExist); !again || tries == 0 {
+		again := errors.Is(err, errMoved) || create && errors.Is(err, fs.ErrNotExist)
+		busy, _ := errors.AsType[*BusyError](err)
+		held := busy != nil && busy.Holder.ended()
+		if !again && !held || tries == 0 {
 			return nil, err
+		}
+		if held {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(heirPause):
+			}
 		}
 	}
 }
@@ -249,6 +264,19 @@ func readHolder(f diskFile) (h Holder) {
 	return h
 }
 
+// ended reports whether the process was on this machine, and is gone.
+func (h *Holder) ended() bool {
+	if host, err := os.Hostname(); err != nil || h.PID == 0 || h.Host != host {
+		return false
+	}
+	p, err := os.FindProcess(h.PID)
+	if err != nil {
+		return false
+	}
+	defer p.Release()
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
 // writeHolder describes this process in the lock file. The description only informs, so errors do
 // not matter.
 func writeHolder(f diskFile) {
@@ -266,7 +294,7 @@ func writeHolder(f diskFile) {
 // Delete implements [Store].
 func (s *dirStore) Delete(ctx context.Context, id string) error {
 	return s.start(ctx, "delete", id, func(d disk) error {
-		j, err := s.acquire("delete", d, id, false)
+		j, err := s.acquire(ctx, "delete", d, id, false)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -114,4 +117,55 @@ func TestDirCloseEndsTheLock(t *testing.T) {
 	j, err = s.Open(t.Context(), testID, true)
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
+}
+
+// A process that is killed while it starts a command leaves its lock to the copy of itself that becomes the command. Others
+// wait for that, but not for a writer that lives, or that may live on another machine.
+func TestDirWaitsForACopyOfTheDead(t *testing.T) {
+	here, err := os.Hostname()
+	require.NoError(t, err)
+	const none = 1 << 30 // not a process: PID_MAX_LIMIT of the kernel is 1 << 22
+	for name, tt := range map[string]struct {
+		holder Holder
+		held   int // how many tries
+		want   time.Duration
+		opens  bool
+	}{
+		"killed":                   {Holder{PID: none, Host: here}, 3, 30 * time.Millisecond, true},
+		"killed, and does not end": {Holder{PID: none, Host: here}, 1000, time.Second, false},
+		"alive":                    {Holder{PID: os.Getpid(), Host: here}, 3, 0, false},
+		"on another machine":       {Holder{PID: none, Host: here + "-2"}, 3, 0, false},
+		"unknown":                  {Holder{}, 3, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeFS()
+				_, err := f.store().Create(t.Context(), testID)
+				require.NoError(t, err)
+				data, err := json.Marshal(tt.holder)
+				require.NoError(t, err)
+				f.root.names[testID].names[lockName].data = data
+				tries := 0
+				f.fault = func(op, _ string) error {
+					if op == "lock" {
+						if tries++; tries > tt.held {
+							f.killed()
+						}
+					}
+					return nil
+				}
+				start := time.Now()
+				j, err := f.store().Open(t.Context(), testID, true)
+				require.Equal(t, tt.want, time.Since(start))
+				if tt.opens {
+					require.NoError(t, err)
+					require.NoError(t, j.Close())
+					return
+				}
+				busy, ok := errors.AsType[*BusyError](err)
+				require.True(t, ok, "%v", err)
+				require.Equal(t, tt.holder, busy.Holder)
+			})
+		})
+	}
 }

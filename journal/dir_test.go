@@ -526,7 +526,7 @@ func TestIndexOfAStoppedProcess(t *testing.T) {
 		require.NoError(t, err)
 		d, err := s.open(s.path)
 		require.NoError(t, err)
-		stopped, err := s.acquire("describe", d, indexName, true)
+		stopped, err := s.acquire(t.Context(), "describe", d, indexName, true)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -36,13 +36,13 @@ func (s *dirStore) withIndex(ctx context.Context, d disk, f func(index *dirJourn
 	}
 	wait, cancel := context.WithTimeout(ctx, indexWait)
 	defer cancel()
-	j, err := s.acquire("describe", d, indexName, true)
+	j, err := s.acquire(ctx, "describe", d, indexName, true)
 	for errors.As(err, new(*BusyError)) {
 		select {
 		case <-wait.Done():
 			return cmp.Or(ctx.Err(), err)
 		case <-time.After(time.Millisecond):
-			j, err = s.acquire("describe", d, indexName, true)
+			j, err = s.acquire(ctx, "describe", d, indexName, true)
 		}
 	}
 	if err != nil {
