@@ -23,7 +23,8 @@ import (
 	"github.com/aycoder/aycoder/providers/script"
 )
 
-// At debug level, a logger gets a line for what a run does, without texts.
+// At debug level, a logger gets a line for what a run does, without texts. A tool that only reads starts before the model
+// has finished, so the line about the answer may come after those about the call.
 func ExampleWithLogger() {
 	withoutTimes := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "took" {
@@ -43,7 +44,7 @@ func ExampleWithLogger() {
 			log.Fatal(err)
 		}
 	}
-	// Output:
+	// Unordered output:
 	// level=DEBUG msg=run_start run=r1 depth=0 messages=1 resumed=false
 	// level=DEBUG msg=request run=r1 turn=1 model=script/script messages=1 bytes=208 tools=1
 	// level=DEBUG msg=answer run=r1 stop=tool_use provider=script model=script id=msg_1 request_id=req_1

@@ -238,17 +238,33 @@ func (l logged) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The result of a call that does not stop in time comes when the run was left. It is thrown away, and nobody is told of it.
+// The result of a call that does not stop in time comes when the run was left: while the model was still answering, or later.
+// It is thrown away, and nobody is told of it.
 func TestResultAfterTheRunWasLeft(t *testing.T) {
+	for _, phase := range []string{"model", "tools"} {
+		t.Run(phase, func(t *testing.T) { resultAfterLeaving(t, phase) })
+	}
+}
+
+func resultAfterLeaving(t *testing.T, phase string) {
 	ctx, leave := context.WithCancel(t.Context())
-	goOn, late := make(chan struct{}), make(chan string, 1)
+	ctl := new(aycoder.Control)
+	goOn, late, answered := make(chan struct{}), make(chan string, 1), make(chan struct{})
 	work, err := aycoder.NewTool("work", "Works.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		if phase == "tools" {
+			<-answered
+		}
 		leave()
 		<-goOn
 		return aycoder.TextResult("done"), nil
 	}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	require.NoError(t, err)
-	loop, err := aycoder.New(script.New(script.Call("work", nil)), aycoder.WithTools(work),
+	model := &fake{turns: [][]any{{use("c", "work", `{}`), func(ctx context.Context) {
+		if phase == "model" {
+			<-ctx.Done()
+		}
+	}, &aycoder.MessageDone{Stop: aycoder.StopToolUse}}}}
+	loop, err := aycoder.New(model, aycoder.WithTools(work),
 		aycoder.WithLimits(aycoder.Limits{Grace: time.Millisecond}), aycoder.WithLogger(slog.New(slog.NewTextHandler(logged(late), nil))))
 	require.NoError(t, err)
 	over := false
@@ -256,16 +272,18 @@ func TestResultAfterTheRunWasLeft(t *testing.T) {
 		if over {
 			late <- fmt.Sprintf("%T is recorded", rec.Fact)
 		}
+		if _, ok := rec.Fact.(*aycoder.MessageDone); ok {
+			close(answered)
+		}
 		return nil
 	}
 	start := func(ctx context.Context, _ string, step func(context.Context)) { go step(ctx) }
 	var res aycoder.Result
-	ctl := new(aycoder.Control)
 	for _, err := range loop.Run(ctx, aycoder.Input{Prompt: "go"}, aycoder.WithSteps(start), aycoder.WithControl(ctl), aycoder.WithFacts(record), aycoder.Into(&res)) {
 		require.NoError(t, err)
 	}
 	over = true
 	close(goOn)
 	require.Equal(t, "it is thrown away", <-late)
-	require.Equal(t, "tools", ctl.State().Phase())
+	require.Equal(t, phase, ctl.State().Phase())
 }
