@@ -282,6 +282,9 @@ func (l *loader) languageServer(name string, n *node) {
 			if !strings.HasPrefix(ext, ".") {
 				l.add(Error, at.kids[ext].key, at.kids[ext].at, "is not an extension", `write it with its dot, such as ".go"`)
 			}
+			if id, is := at.kids[ext].value.(string); is && strings.TrimSpace(id) == "" {
+				l.add(Error, at.kids[ext].key, at.kids[ext].at, "is empty", "name the language as the protocol does")
+			}
 		}
 	}
 }

@@ -293,6 +293,10 @@ func TestFaults(t *testing.T) {
 			"8:11: error: language_servers.gopls.command is empty",
 			"9:1: error: language_servers.gopls.languages is empty",
 		}},
+		{"empty languages", "[language_servers.zls]\ncommand = \"zls\"\nlanguages = { \".zig\" = \"\", \".zon\" = \"${NONE:-} \" }\n", []string{
+			"3:24: error: language_servers.zls.languages.\".zig\" is empty; name the language as the protocol does",
+			"3:37: error: language_servers.zls.languages.\".zon\" is empty; name the language as the protocol does",
+		}},
 		{"empty texts", "[models.a]\nprovider = \"openai\"\nmodel = \"\"\n[[hooks]]\nevent = \"Stop\"\ncommand = \"\"\n", []string{
 			"3:9: error: models.a.model is empty",
 			"6:11: error: hooks[0].command is empty",
