@@ -434,6 +434,8 @@ type LanguageServer struct {
 	Env map[string]string `toml:"env"`
 	// The languages by extensions of files, such as ".go" = "go". Default: those of the known server.
 	Languages map[string]string `toml:"languages"`
+	// The server's own settings, as its documentation has them. They take precedence over those that are preset for a known server.
+	Settings map[string]any `toml:"settings"`
 }
 
 // knownLanguageServers are those of package codegraph/lsp.

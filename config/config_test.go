@@ -170,6 +170,11 @@ func TestGoodFile(t *testing.T) {
 		LanguageServers: map[string]config.LanguageServer{"gopls": {}, "zls": {
 			Command: "zls", Args: []string{"--config-path", "/dev/null"}, Env: map[string]string{"ZIG_LOCAL_CACHE_DIR": "/var/tmp/zig"},
 			Languages: map[string]string{".zig": "zig"},
+			Settings: map[string]any{
+				"max": int64(-3), "ratio": 0.5, "a.b": true, "none": []any{}, "paths": []any{"/p", []any{int64(1), "two", map[string]any{"three": int64(3)}}},
+				"inlay": map[string]any{"hints": map[string]any{"types": "all"}},
+				"steps": []any{map[string]any{"name": "check"}, map[string]any{"args": map[string]any{"list": []any{"-x"}}}},
+			},
 		}},
 	}
 	assert.Equal(t, want, l.Config.Settings)
@@ -296,6 +301,19 @@ func TestFaults(t *testing.T) {
 		{"empty languages", "[language_servers.zls]\ncommand = \"zls\"\nlanguages = { \".zig\" = \"\", \".zon\" = \"${NONE:-} \" }\n", []string{
 			"3:24: error: language_servers.zls.languages.\".zig\" is empty; name the language as the protocol does",
 			"3:37: error: language_servers.zls.languages.\".zon\" is empty; name the language as the protocol does",
+		}},
+		{"settings of a language server", "[language_servers.gopls.settings]\nsince = 2026-01-01\na = 1\na.b = 2\nratio = nan\npath = [\"${NONE}\"]\n[language_servers.gopls.settings.a]\n", []string{
+			"2:1: error: language_servers.gopls.settings.since must be a value of JSON and is a date; put it in quotes, as a text",
+			"4:1: error: language_servers.gopls.settings.a is defined twice, first on line 3; keep one of them",
+			"5:1: error: language_servers.gopls.settings.ratio must be a finite number",
+			"6:9: error: language_servers.gopls.settings.path[0] needs the variable NONE, which is not set; set it, or give a default: ${NONE:-default}",
+			"7:34: error: language_servers.gopls.settings.a is defined twice, first on line 3; keep one of them",
+		}},
+		{"no settings", "language_servers.gopls.settings = \"x\"\n", []string{
+			"1:24: error: language_servers.gopls.settings must be a table of names and is a text",
+		}},
+		{"deep settings", "language_servers.gopls.settings" + strings.Repeat(".a", 31) + " = 1\nlanguage_servers.gopls.settings.b = " + strings.Repeat("[", 31) + " [], 1 " + strings.Repeat("]", 31), []string{
+			"2:37: error: language_servers.gopls.settings.b" + strings.Repeat("[0]", 31) + " must be a value of JSON and is a list; no more than 32 tables and lists may be in each other",
 		}},
 		{"empty texts", "[models.a]\nprovider = \"openai\"\nmodel = \"\"\n[[hooks]]\nevent = \"Stop\"\ncommand = \"\"\n", []string{
 			"3:9: error: models.a.model is empty",

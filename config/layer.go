@@ -28,7 +28,7 @@ func (f *field) now(n *node) any {
 	case has:
 		v, _ := f.convert(text)
 		return v
-	case f.kind == kindTruth:
+	case f.kind == kindTruth && !f.free:
 		return false
 	}
 	return nil
@@ -37,6 +37,8 @@ func (f *field) now(n *node) any {
 // merge puts the values of a source over those of the sources before it.
 func (n *node) merge(over *node) {
 	switch {
+	case n.field.kind != over.field.kind: // of free values
+		*n = *over
 	case n.field.holds():
 		for _, name := range over.names {
 			if kid := n.kids[name]; kid != nil {

@@ -111,7 +111,7 @@ func TestVariablesAndFlags(t *testing.T) {
 	for _, d := range diagnostics(t,
 		config.WithLookup(variables("AYCODER_AGENT_MAX_TURNS", "many", "AYCODER_APPROVAL_MODE", "aks")),
 		config.WithFlag("-t", "agent.max_turn", "3"), config.WithFlag("-r", "approval.rules", "x"),
-		config.WithFlag("-c", "agent.max_calls", "0")) {
+		config.WithFlag("-c", "agent.max_calls", "0"), config.WithFlag("-s", "language_servers.gopls.settings.staticcheck", "true")) {
 		got = append(got, d.String())
 	}
 	assert.ElementsMatch(t, []string{
@@ -120,7 +120,27 @@ func TestVariablesAndFlags(t *testing.T) {
 		"error: agent.max_turn is not a key that a flag can set (flag -t); did you mean agent.max_turns?",
 		"error: approval.rules is not a key that a flag can set (flag -r); did you mean approval.mode?",
 		"error: agent.max_calls is too small (flag -c); the smallest possible value is 1",
+		"error: language_servers.gopls.settings.staticcheck is not a key that a flag can set (flag -s)",
 	}, got)
+}
+
+// Settings of a language server are merged by name. A value of another kind replaces the one before, and false is not
+// the same as nothing.
+func TestSettingsOfLanguageServers(t *testing.T) {
+	server := "[language_servers.gopls.settings]\n"
+	user := config.WithUserFile(file(t, server+"a = { x = 1, y = 2 }\nb = [1]\nc = { z = 3 }\n"))
+	l, err := config.Load(user, config.WithManagedFile(file(t, server+"a = { x = false }\nb = { y = 4 }\nc = \"none\"\nd = false\n")))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{
+		"a": map[string]any{"x": false, "y": int64(2)}, "b": map[string]any{"y": int64(4)}, "c": "none", "d": false,
+	}, l.Config.LanguageServers["gopls"].Settings)
+	before, err := config.Load(user)
+	require.NoError(t, err)
+	var keys []string
+	for _, c := range l.Since(before) {
+		keys = append(keys, strings.TrimPrefix(c.Key, "language_servers.gopls.settings."))
+	}
+	assert.Equal(t, []string{"a.x", "b", "b.y", "c", "c.z", "d"}, keys)
 }
 
 // Two keys never have the same variable.

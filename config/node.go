@@ -143,9 +143,13 @@ func (n *node) each(f func(*node)) {
 
 // store sets a Go value to that of the node.
 func (n *node) store(v reflect.Value) {
-	if v.Kind() == reflect.Pointer {
-		v.Set(reflect.New(v.Type().Elem()))
+	typ := v.Type()
+	switch typ.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(typ.Elem()))
 		v = v.Elem()
+	case reflect.Interface:
+		typ = n.field.typ
 	}
 	switch n.field.kind {
 	case kindTable:
@@ -155,22 +159,24 @@ func (n *node) store(v reflect.Value) {
 		}
 		n.mark(v)
 	case kindDict:
-		v.Set(reflect.MakeMap(v.Type()))
+		all := reflect.MakeMap(typ)
 		for _, name := range n.names {
-			e := reflect.New(v.Type().Elem()).Elem()
+			e := reflect.New(typ.Elem()).Elem()
 			n.kids[name].store(e)
-			v.SetMapIndex(reflect.ValueOf(name), e)
+			all.SetMapIndex(reflect.ValueOf(name), e)
 		}
+		v.Set(all)
 	case kindList:
-		v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
+		all := reflect.MakeSlice(typ, len(n.items), len(n.items))
 		for i, item := range n.items {
-			item.store(v.Index(i))
+			item.store(all.Index(i))
 		}
+		v.Set(all)
 	default:
 		if n.value != nil {
 			v.Set(reflect.ValueOf(n.value).Convert(v.Type()))
 		} else if n.field.kind == kindText {
-			v.SetString(n.text) // as it is in the file, for a question
+			v.Set(reflect.ValueOf(n.text).Convert(v.Type())) // as it is in the file, for a question
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (w *walker) enter(n *node, part *unstable.Node, how manner) *node {
 	kid := n.kids[name]
 	switch {
 	case kid == nil || kid.mistyped:
-		kid = w.child(n, name, at)
+		kid = w.child(n, name, at, kindTable)
 		if kid == nil || kid.from != at && !kid.field.holds() || !w.holds(kid, "a table") {
 			return nil
 		}
@@ -127,11 +127,11 @@ func (w *walker) item(n *node, part *unstable.Node) *node {
 	list := n.kids[name]
 	switch {
 	case list == nil || list.mistyped:
-		if list = w.child(n, name, at); list == nil || list.from != at && list.field.kind != kindList {
+		if list = w.child(n, name, at, kindList); list == nil || list.from != at && list.field.kind != kindList {
 			return nil
 		}
 		list.made = headed
-		if list.field.kind != kindList || !list.field.elem.holds() {
+		if list.field.kind != kindList || !list.field.elem.as(kindTable).holds() {
 			w.wrong(list, "a list of tables")
 			return w.lost(list, at)
 		}
@@ -139,23 +139,25 @@ func (w *walker) item(n *node, part *unstable.Node) *node {
 		w.again(list, at)
 		return w.lost(list, at)
 	}
-	return list.append(at)
+	return list.append(at, kindTable)
 }
 
-func (n *node) append(at Origin) *node {
+// append adds an item of a kind to a list.
+func (n *node) append(at Origin, k kind) *node {
 	item := &node{
-		field: n.field.elem, key: n.key + "[" + strconv.Itoa(len(n.items)) + "]", from: at, at: at, made: headed,
+		field: n.field.elem.as(k), key: n.key + "[" + strconv.Itoa(len(n.items)) + "]", from: at, at: at, made: headed,
 	}
 	n.items = append(n.items, item)
 	return item
 }
 
-// child makes the node of a key. If the key is unknown, it is that of the key that was probably meant, or nil. If that is
+// child makes the node of a key with a value of a kind. If the key is unknown, it is that of the key that was probably meant, or nil. If that is
 // there, too, and has others in it, it is the one that is there, whose place is another.
-func (w *walker) child(n *node, name string, at Origin) *node {
+func (w *walker) child(n *node, name string, at Origin, k kind) *node {
 	kid := &node{field: n.field.kid(name), key: join(n.key, cut(name)), from: at, at: at}
 	switch {
 	case kid.field != nil:
+		kid.field = kid.field.as(k)
 	case w.full() && w.failed: // to look for what was meant costs time
 		w.more++
 	default:
@@ -228,6 +230,10 @@ func (f *field) form() string {
 		return `write it as a text with a unit, such as "30s" or "5m"`
 	case f.kind == kindList && f.elem.kind == kindText:
 		return `write it in brackets, such as ["one", "two"]`
+	case f.kind == kindFree && f.kinds[kindTable] == nil:
+		return "no more than " + strconv.Itoa(maxFree) + " tables and lists may be in each other"
+	case f.kind == kindFree:
+		return "put it in quotes, as a text"
 	}
 	return ""
 }
@@ -249,7 +255,7 @@ func (w *walker) keyValue(n *node, e *unstable.Node) {
 		w.again(old, at)
 		return
 	}
-	if kid := w.child(n, name, at); kid != nil {
+	if kid := w.child(n, name, at, kinds[e.Value().Kind]); kid != nil {
 		if (kid.mistyped || kid.from != at) && kinds[e.Value().Kind] != kid.field.kind {
 			return // one fault is enough
 		}
@@ -291,7 +297,7 @@ func (w *walker) element(list *node, v *unstable.Node) {
 	if v.Kind != unstable.Array {
 		at = w.origin(int(v.Raw.Offset))
 	}
-	item := list.append(at)
+	item := list.append(at, kinds[v.Kind])
 	item.from = at
 	w.value(item, v)
 }

@@ -29,7 +29,10 @@ var types = map[kind]string{
 const durations = `^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 
 func (f *field) schema() map[string]any {
-	s := map[string]any{"type": types[f.kind]}
+	s := map[string]any{}
+	if f.kind != kindFree { // which has any type
+		s["type"] = types[f.kind]
+	}
 	if f.doc != "" {
 		s["description"] = f.doc
 	}

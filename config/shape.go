@@ -22,7 +22,11 @@ const (
 	kindList     kind = "a list"
 	kindTable    kind = "a table"
 	kindDict     kind = "a table of names"
+	kindFree     kind = "a value of JSON" // of a key that another program defines
 )
+
+// maxFree bounds how deep such values can be in each other: the full name of a key has all names.
+const maxFree = 32
 
 // A field is a key that may be in a file, or the document itself. Fields are made from the types of
 // this package and their tags, so that there is no other list of the keys:
@@ -58,6 +62,8 @@ type field struct {
 	tag     reflect.StructTag
 	asks    bool // the element is an asker, or in one
 	project string
+	free    bool            // the value is any value of JSON, or in one
+	kinds   map[kind]*field // of kindFree, by the kind of the value
 }
 
 // A bound is a limit of a value with its text.
@@ -94,6 +100,8 @@ func (f *field) fill(docs map[string]string) {
 	case kindList, kindDict:
 		f.elem = &field{typ: t.Elem(), tag: f.tag, asks: f.asks, project: f.project}
 		f.elem.fill(docs)
+	case kindFree:
+		*f = *freeField()
 	}
 	if v, ok := reflect.Zero(t).Interface().(valuer); ok {
 		f.enum = v.values()
@@ -121,8 +129,34 @@ func kindOf(t reflect.Type) kind {
 		return kindList
 	case reflect.Map:
 		return kindDict
+	case reflect.Interface:
+		return kindFree
 	}
 	return kindTable
+}
+
+// freeField returns the field of a value that may be any value of JSON.
+func freeField() (f *field) {
+	for range maxFree { // from the innermost on, so that a document makes no fields
+		outer := &field{typ: reflect.TypeFor[any](), kind: kindFree, free: true, kinds: map[kind]*field{}}
+		for _, k := range []kind{kindText, kindInteger, kindNumber, kindTruth} {
+			outer.kinds[k] = &field{typ: outer.typ, kind: k, free: true}
+		}
+		if f != nil {
+			outer.kinds[kindTable] = &field{typ: reflect.TypeFor[map[string]any](), kind: kindDict, elem: f, free: true}
+			outer.kinds[kindList] = &field{typ: reflect.TypeFor[[]any](), kind: kindList, elem: f, free: true}
+		}
+		f = outer
+	}
+	return f
+}
+
+// as returns the field for a value of a kind, which is another one only if f is that of any value.
+func (f *field) as(k kind) *field {
+	if g := f.kinds[k]; g != nil {
+		return g
+	}
+	return f
 }
 
 // table adds the fields of a struct, also those that it embeds.

@@ -38,7 +38,7 @@ func (f *field) texts(tree *node, path []string, each func(path []string)) {
 		for _, name := range slices.Sorted(maps.Keys(tree.kids)) {
 			f.elem.texts(tree.kids[name], append(slices.Clip(path), name), each)
 		}
-	case f.kind == kindDict || f.kind == kindList && f.elem.holds():
+	case f.kind == kindDict || f.free || f.kind == kindList && f.elem.holds():
 	default:
 		each(path)
 	}
@@ -65,7 +65,7 @@ func (r *report) put(root *node, path []string, text string, at Origin) {
 	n.items = nil
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {
-			item := n.append(at)
+			item := n.append(at, kindText)
 			item.text = part
 			r.settle(item, part)
 		}
@@ -137,7 +137,7 @@ func (l *loader) settable(path []string) bool {
 			return false
 		}
 	}
-	return !f.holds() && (f.kind != kindList || !f.elem.holds())
+	return !f.holds() && !f.free && (f.kind != kindList || !f.elem.holds())
 }
 
 func (l *loader) meant(key string) string {

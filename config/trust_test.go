@@ -135,6 +135,7 @@ func TestTrustedProjectIsRestricted(t *testing.T) {
 		{"language_servers.gopls.args", "language_servers.gopls.args = [\"-evil\"]", "may not be set"},
 		{"language_servers.gopls.env", "language_servers.gopls.env.GOFLAGS = \"-toolexec=./evil\"", "may not be set"},
 		{"language_servers.gopls.languages", "language_servers.gopls.languages = {}", "may not be set"},
+		{"language_servers.gopls.settings", "language_servers.gopls.settings.buildFlags = [\"-toolexec=./evil\"]", "may not be set"},
 		{"session.audit", "session.audit = \"/etc/passwd\"", "may not be set"},
 		{"session.repeat_reads", "session.repeat_reads = true", "may not be set"},
 		{"session.keep", "session.keep = \"24h\"", "may not be set"},

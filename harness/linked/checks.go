@@ -32,7 +32,11 @@ func Checks(rt *harness.Runtime, e tools.Exec, start func(context.Context, *exec
 		opts = append(opts, lsp.WithStart(start))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.LanguageServers)) {
-		opts = append(opts, lsp.WithServer(languageServer(name, s.LanguageServers[name])))
+		server, err := languageServer(name, s.LanguageServers[name])
+		if err != nil {
+			return checks, fmt.Errorf("settings of language server %q: %w", name, err)
+		}
+		opts = append(opts, lsp.WithServer(server))
 	}
 	for _, check := range s.Tools.Checks {
 		name := string(check)
@@ -56,8 +60,8 @@ func Checks(rt *harness.Runtime, e tools.Exec, start func(context.Context, *exec
 }
 
 // languageServer returns a server of the configuration, with what is known of one of its name.
-func languageServer(name string, c config.LanguageServer) lsp.Server {
-	s, _ := lsp.Known(name)
+func languageServer(name string, c config.LanguageServer) (s lsp.Server, err error) {
+	s, _ = lsp.Known(name)
 	if c.Command != "" {
 		s.Command = append([]string{c.Command}, c.Args...)
 	} else if c.Args != nil && len(s.Command) > 0 {
@@ -69,7 +73,29 @@ func languageServer(name string, c config.LanguageServer) lsp.Server {
 	for _, key := range slices.Sorted(maps.Keys(c.Env)) {
 		s.Env = append(s.Env, key+"="+c.Env[key])
 	}
-	return s
+	if len(c.Settings) > 0 {
+		var known map[string]any
+		_ = json.Unmarshal(s.Settings, &known) // there may be none
+		s.Settings, err = json.Marshal(merged(known, c.Settings))
+	}
+	return s, err
+}
+
+// merged returns the values of both, also those of tables in them. Over takes precedence.
+func merged(base, over map[string]any) map[string]any {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name, v := range over {
+		below, ok := out[name].(map[string]any)
+		above, both := v.(map[string]any)
+		if ok && both {
+			v = merged(below, above)
+		}
+		out[name] = v
+	}
+	return out
 }
 
 func exists(files tools.FS, name string) bool {

@@ -65,7 +65,10 @@ func serve(free bool) {
 				ContentChanges []struct{ Text string }
 				Position       place
 				NewName        string
+
+				InitializationOptions, Settings json.RawMessage
 			}
+			Result json.RawMessage
 		}
 		body := make([]byte, size)
 		if _, err := io.ReadFull(in, body); err != nil || json.Unmarshal(body, &m) != nil {
@@ -78,8 +81,15 @@ func serve(free bool) {
 		}
 		switch m.Method {
 		case "initialize":
+			remember("options", m.Params.InitializationOptions)
 			send(map[string]any{"id": m.ID, "result": map[string]any{"capabilities": map[string]any{
 				"textDocumentSync": map[string]any{"openClose": true, "change": 1}}}})
+		case "workspace/didChangeConfiguration":
+			remember("changed", m.Params.Settings)
+			send(map[string]any{"id": "settings", "method": "workspace/configuration", "params": map[string]any{"items": []any{
+				map[string]any{"section": "fake.deep"}, map[string]any{}, map[string]any{"section": "none"}}}})
+		case "":
+			remember("asked", m.Result)
 		case "textDocument/didOpen", "textDocument/didChange":
 			for _, c := range m.Params.ContentChanges {
 				doc.Text = c.Text
@@ -102,6 +112,11 @@ func serve(free bool) {
 			return
 		}
 	}
+}
+
+// remember keeps what the server has been told, beside its trace.
+func remember(what string, data []byte) {
+	_ = os.WriteFile(os.Getenv(traceVariable)+"."+what, data, 0o600) // a sandbox may refuse it
 }
 
 // A served runtime has a language server for the extension .fake.
@@ -192,6 +207,27 @@ func TestLanguageServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	require.Error(t, p.Signal(syscall.Signal(0)), "the server has ended")
+}
+
+// A server gets its settings in all three ways of the protocol: with its start, as a change, and when it asks for sections.
+// They are over those that are known of a server of its name.
+func TestSettingsOfLanguageServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.toml")
+	require.NoError(t, os.WriteFile(file, []byte("[language_servers.gopls.settings]\nstaticcheck = true\nfake.deep = { on = true, list = [1.5, \"b\", {}] }\n"), 0o600))
+	l, err := config.Load(config.WithUserFile(file))
+	require.NoError(t, err)
+	s := withServer(t, func(st *config.Settings) {
+		server := st.LanguageServers["fake"]
+		server.Settings = l.Config.LanguageServers["gopls"].Settings
+		st.LanguageServers = map[string]config.LanguageServer{"gopls": server}
+	}, writes, serverRule())
+	s.run()
+	all, deep := `{"diagnosticsDelay": "0s", "staticcheck": true, "fake": {"deep": {"on": true, "list": [1.5, "b", {}]}}}`, `{"on": true, "list": [1.5, "b", {}]}`
+	for what, want := range map[string]string{"options": all, "changed": all, "asked": "[" + deep + "," + all + ",null]"} {
+		got, err := os.ReadFile(s.trace + "." + what)
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(got), what)
+	}
 }
 
 // Without a rule or a mode that allows its command, no server starts, and only that is different.
