@@ -3,7 +3,6 @@ package codegraph
 import (
 	"cmp"
 	"fmt"
-	"html"
 	"maps"
 	"path"
 	"slices"
@@ -182,9 +181,9 @@ func (d *Drawing) SVG() string {
 	return out.String()
 }
 
-// svgText escapes a text, and replaces what no XML document may have.
+// svgText escapes a text, and replaces what no XML document may have. Package html would link its table of all entities.
 func svgText(s string) string {
-	return html.EscapeString(strings.Map(func(r rune) rune {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0xfffe || r == 0xffff {
 			return '\ufffd'
 		}
