@@ -71,8 +71,9 @@ func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 // client.
 //
 // [aycoder.As] finds the abilities of the wrapped client only. The exceptions are
-// [aycoder.OutputFormatter] and the ToolFormatter of package generate: their methods return true only
-// if all clients have the ability.
+// [aycoder.OutputFormatter] and the ToolFormatter of package generate, whose methods return true only
+// if all clients have the ability, and [aycoder.ModelInfoer], which describes the model of the client
+// that the next request asks first.
 // Middleware inside of the fallback wraps one client and does not apply to the others.
 // FallbackWith panics if one of the clients is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
@@ -200,12 +201,21 @@ func (f *fallback) survivable(err error) bool {
 
 // context returns the context size of the model that p uses for the request, or 0 if unknown.
 func (f *fallback) context(p *provider, req *aycoder.Request) int64 {
+	info, _ := f.info(p, req)
+	return info.Context
+}
+
+func (f *fallback) info(p *provider, req *aycoder.Request) (aycoder.ModelInfo, bool) {
 	i, ok := aycoder.As[aycoder.ModelInfoer](p.client)
 	if !ok {
-		return 0
+		return aycoder.ModelInfo{}, false
 	}
-	info, _ := i.ModelInfo(f.request(p, req).Model)
-	return info.Context
+	return i.ModelInfo(f.request(p, req).Model)
+}
+
+// ModelInfo implements [aycoder.ModelInfoer].
+func (f *fallback) ModelInfo(model string) (aycoder.ModelInfo, bool) {
+	return f.info(f.awake(&FallbackError{})[0], &aycoder.Request{Model: model})
 }
 
 // request returns the request for client p. It removes the fields that only the first client

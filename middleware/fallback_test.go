@@ -95,6 +95,24 @@ func TestFallbackToALargerContext(t *testing.T) {
 	require.Empty(t, second.asked())
 }
 
+// The context size is that of the client that is asked next.
+func TestFallbackContext(t *testing.T) {
+	first, second := failing("a", script.RateLimited(time.Minute)), saying("B")
+	first.context, second.context = 400, 200
+	m := middleware.Fallback(second)(first)
+	size := func(model string) int64 {
+		i, ok := aycoder.As[aycoder.ModelInfoer](m)
+		require.True(t, ok)
+		info, _ := i.ModelInfo(model)
+		return info.Context
+	}
+	require.EqualValues(t, 400, size(""))
+	require.EqualValues(t, 100, size("small"))
+	require.NoError(t, stream(t.Context(), t, m, ask("q")).err)
+	require.EqualValues(t, 200, size(""))
+	require.EqualValues(t, 200, size("small"), "it is a name of the first")
+}
+
 func TestFallbackErrorTellsAll(t *testing.T) {
 	auth := &aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: "a", Model: "m", Status: 401, Err: errKaput}}
 	limit := func(d time.Duration) error { return &aycoder.RateLimitError{ModelError: base(429), RetryAfter: d} }
