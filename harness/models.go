@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,24 +169,46 @@ func (b *builder) counted(m aycoder.ModelClient) aycoder.ModelClient {
 	for _, name := range b.drawn() {
 		m = b.Budgets[name].Model(m)
 	}
-	return &priced{m, b.price}
+	return &known{m, b}
 }
 
-// priced is a client whose answers have their cost as the session records it: by a price, or else as the client says.
-type priced struct {
+// A known client is one whose window and prices the catalog tells. Its answers have their cost as the session records it:
+// by a price, or else as the client says.
+type known struct {
 	aycoder.ModelClient
-	price func(provider, model string) (aycoder.Price, bool)
+	b *builder
 }
 
 // Unwrap returns the client that is wrapped.
-func (p *priced) Unwrap() aycoder.ModelClient { return p.ModelClient }
+func (k *known) Unwrap() aycoder.ModelClient { return k.ModelClient }
+
+// ModelInfo implements [aycoder.ModelInfoer]. A client that tells about its models knows better than the catalog: the
+// service may use less of a window than the model has. The window of the configuration is that of the compactor.
+func (k *known) ModelInfo(model string) (aycoder.ModelInfo, bool) {
+	if own, ok := aycoder.As[aycoder.ModelInfoer](k.ModelClient); ok {
+		return own.ModelInfo(model)
+	}
+	n, ok := aycoder.As[aycoder.ModelNamer](k.ModelClient)
+	if !ok {
+		return aycoder.ModelInfo{}, false
+	}
+	provider, name := n.ModelName()
+	info, ok := k.b.in.models.Lookup(provider, cmp.Or(model, name))
+	switch {
+	case k.b.in.settings.Context.MaxTokens > 0:
+		info.Context = 0
+	case info.Provider == "openai": // keeps the longest answer free in each request
+		info.Context = max(info.Context-info.MaxOutput, 0)
+	}
+	return info, ok
+}
 
 // Stream implements [aycoder.ModelClient].
-func (p *priced) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+func (k *known) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	return func(yield func(aycoder.ModelEvent, error) bool) {
-		for ev, err := range p.ModelClient.Stream(ctx, req) {
+		for ev, err := range k.ModelClient.Stream(ctx, req) {
 			if d, ok := ev.(*aycoder.MessageDone); ok && d != nil {
-				if price, known := p.price(d.Provider, d.Model); known {
+				if price, ok := k.b.price(d.Provider, d.Model); ok {
 					done := *d
 					done.Cost = new(d.Usage.Cost(price))
 					ev = &done
@@ -196,6 +219,32 @@ func (p *priced) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 			}
 		}
 	}
+}
+
+// Window returns the window of the main model in tokens, in which the runtime keeps requests and their answers, and
+// what sets it: "context.max_tokens" of the configuration, or "the model", as its service tells or the catalog of
+// [WithCatalog]. For models of OpenAI, it is without the longest answer, which is not for requests. The window is 0 if
+// nobody knows it, and may be larger than the one that the compactor learns when the model refuses a request. Window is
+// safe for concurrent use.
+func (r *Runtime) Window() (tokens int64, source string) {
+	own := windowOf(r.Client, "")
+	k, _ := aycoder.As[*known](r.Client)
+	if most := k.b.in.settings.Context.MaxTokens; most > 0 && (own == 0 || most < own) {
+		return most, "context.max_tokens"
+	}
+	if own == 0 {
+		return 0, ""
+	}
+	return own, "the model"
+}
+
+func windowOf(m aycoder.ModelClient, model string) int64 {
+	i, ok := aycoder.As[aycoder.ModelInfoer](m)
+	if !ok {
+		return 0
+	}
+	info, _ := i.ModelInfo(model)
+	return info.Context
 }
 
 // tellUnpriced tells the user, once, of each model that a limit of money does not stop, because nobody knows its price.

@@ -179,8 +179,8 @@ func WithLookup(lookup func(name string) (string, bool)) Option {
 	return required("WithLookup", lookup != nil, func(s *setup) { s.lookup = lookup })
 }
 
-// WithCatalog sets the data about models that budgets and sessions use. Default: [catalog.Default], which is read
-// anew for each runtime. A host with many runtimes passes one that they share.
+// WithCatalog sets the data about models: prices, which budgets and sessions use, and windows, see [Runtime.Window].
+// Default: [catalog.Default].
 func WithCatalog(c *catalog.Catalog) Option {
 	return required("WithCatalog", c != nil, func(s *setup) { s.models = c })
 }

@@ -111,13 +111,7 @@ func (m *findingModel) Stream(ctx context.Context, req *aycoder.Request) iter.Se
 
 // window returns the window of the model in tokens.
 func (m *findingModel) window(model string) int64 {
-	window := int64(0)
-	if namer, ok := aycoder.As[aycoder.ModelNamer](m.next); ok {
-		provider, name := namer.ModelName()
-		info, _ := m.f.b.in.models.Lookup(provider, cmp.Or(model, name))
-		window = info.Context
-	}
-	window = cmp.Or(window, usualWindow)
+	window := cmp.Or(windowOf(m.next, model), usualWindow)
 	if most := m.f.b.in.settings.Context.MaxTokens; most > 0 {
 		window = min(window, most)
 	}

@@ -61,16 +61,12 @@ func (t *teller) event(ctx context.Context, ev aycoder.Event, below string) {
 
 // usage tells how full the context is, and what the conversation has cost.
 func (t *teller) usage(ev *aycoder.TurnFinished) {
-	info, ok := aycoder.As[aycoder.ModelInfoer](t.s.rt.Client)
-	if !ok {
-		return
-	}
-	m, ok := info.ModelInfo(ev.Model)
-	if !ok || m.Context <= 0 {
+	size, _ := t.s.rt.Window()
+	if size == 0 {
 		return
 	}
 	u := ev.Usage
-	update := &sdk.SessionUsageUpdate{Used: int(u.Input + u.CacheRead + u.CacheWrite + u.Output), Size: int(m.Context)}
+	update := &sdk.SessionUsageUpdate{Used: int(u.Input + u.CacheRead + u.CacheWrite + u.Output), Size: int(size)}
 	if _, cost := t.s.rt.Session.View().Usage(); cost > 0 {
 		update.Cost = &sdk.Cost{Amount: cost, Currency: "USD"}
 	}

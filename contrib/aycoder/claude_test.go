@@ -330,7 +330,8 @@ func TestClaudeReadDenied(t *testing.T) {
 	for _, name := range []string{"secrets/key.txt", "open.txt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(d.dir, name), []byte("needle in "+name+"\n"), 0o600))
 	}
-	h := newHost(t, d, "-compat", "claude", "--input-format=stream-json", "--output-format=stream-json", "--model=claude-sonnet-4-5",
+	h := newHost(t, d, "-compat", "claude", "--input-format=stream-json", "--output-format=stream-json",
+		"--model=claude-test", // whose window, which is larger than a path of a megabyte, nobody knows
 		"--disallowedTools=Read(secrets/**)")
 	h.prompt(`[{"name":"code_search","input":{"pattern":"needle"}},{"name":"list_files","input":{"recursive":true}},` +
 		`{"name":"glob","input":{"pattern":"**/*.txt"}},{"name":"read_file","input":{"path":"open.txt"}},` +

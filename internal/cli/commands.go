@@ -40,7 +40,7 @@ func commands() []command {
 		{"diff", "[number [number]]", "shows the changes of the last turn, or what differs between two points of /tree", false, (*chat).showDiff},
 		{"show", "[number]", "shows an output of a tool whole", true, (*chat).show},
 		{"cost", "[all]", "tells what the conversation has used by model, day and tool, or all of this directory", true, (*chat).cost},
-		{"context", "", "tells what fills the window of the model", true, (*chat).window},
+		{"context", "", "tells what fills the window of the model, and what sets its size", true, (*chat).window},
 		{"permissions", "[drop number]", "lists the rules in force, and takes one back", true, (*chat).permissions},
 		{"todo", "", "lists the tasks of the model", true, (*chat).todo},
 		{"lessons", "", "lists the lessons of the project and of the user", true, (*chat).lessons},

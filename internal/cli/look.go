@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/tokens"
@@ -95,18 +94,11 @@ func (c *chat) window(context.Context, string) (string, error) {
 		c.line(fmt.Sprintf("%9d  %s", part.tokens, part.name))
 	}
 	text := fmt.Sprintf("%9d  together", n.Tokens)
-	if all := c.windowSize(); all > 0 {
-		text = fmt.Sprintf("%9d  together, %d %% of %d", n.Tokens, n.Tokens*100/all, all)
+	if all, source := c.session.Window(); all > 0 {
+		text = fmt.Sprintf("%9d  together, %d %% of the %d of %s", n.Tokens, n.Tokens*100/all, all, source)
 	}
 	c.prose("", text+" (an estimate, before anything is left out)")
 	return "", nil
-}
-
-// windowSize returns the size of the window of the model in tokens, or 0 if it is not known.
-func (c *chat) windowSize() int64 {
-	known, _ := aycoder.As[aycoder.ModelInfoer](catalog.Default().Middleware()(c.session.Client))
-	info, _ := known.ModelInfo("")
-	return info.Context
 }
 
 // A kept rule is one that the user has made, and can take back.

@@ -48,7 +48,7 @@ func (c *chat) filled() (f stateContext) {
 			f.Tokens = a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite + a.Usage.Output
 		}
 	}
-	if f.Window = c.windowSize(); f.Window > 0 {
+	if f.Window, _ = c.session.Window(); f.Window > 0 {
 		f.Percent = f.Tokens * 100 / f.Window
 	}
 	return f

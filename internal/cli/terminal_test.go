@@ -211,7 +211,8 @@ func TestStatusLine(t *testing.T) {
 	a := &app{getenv: os.Getenv}
 	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-secret-0123")
 	t.Setenv("ANTHROPIC_BASE_URL", newService(t, says("Hi.", "end_turn")).URL)
-	c := newTestChat(t, strings.NewReader(""), newStage(""), tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{app: a, options: &options{}})
+	screen := newStage("")
+	c := newTestChat(t, strings.NewReader(""), screen, tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{app: a, options: &options{}})
 	s, err := c.open(context.WithCancelCause(t.Context()))
 	require.NoError(t, err)
 	c.enter(s)
@@ -240,4 +241,8 @@ func TestStatusLine(t *testing.T) {
 	require.Equal(t, "ask", got["mode"])
 	require.Equal(t, 0.0, got["cost_usd"], "the price of claude-test is not known")
 	require.Equal(t, map[string]any{"tokens": 15.0, "window": 200000.0, "percent": 0.0}, got["context"])
+	_, err = c.window(t.Context(), "")
+	require.NoError(t, err)
+	require.NoError(t, c.Flush())
+	require.Regexp(t, `together, \d+ % of the 200000 of the model`, screen.out)
 }
