@@ -47,7 +47,7 @@ func (c *Compactor) Compact(ctx context.Context, messages []*aycoder.Message, ke
 		req.Messages = in.Messages
 		return &req, nil
 	})
-	b := &build{conversation: v, next: plain, in: in, turn: c.counter.Turn(nil), force: &keep}
+	b := &build{conversation: v, bounds: *c.now.Load(), next: plain, in: in, turn: c.counter.Turn(nil), force: &keep}
 	_, err := b.request(ctx)
 	if err == nil && done.After >= done.Before {
 		v.messages = nil // the note came to nothing

@@ -59,9 +59,10 @@ import (
 type Compactor struct {
 	config
 	model   aycoder.ModelClient
-	recall  atomic.Bool   // there is such a tool
-	outputs *lru.Cache    // whole ones, by key
-	asking  chan struct{} // has an item for each request for a summary from which the client has not returned
+	now     atomic.Pointer[bounds] // of the requests that come
+	recall  atomic.Bool            // there is such a tool
+	outputs *lru.Cache             // whole ones, by key
+	asking  chan struct{}          // has an item for each request for a summary from which the client has not returned
 
 	mu   sync.Mutex
 	used []*conversation // the last used ones, the newest first
@@ -71,15 +72,20 @@ type Compactor struct {
 type Option func(*config) error
 
 type config struct {
-	window  int64
-	bytes   int64
-	fill    float64
+	bounds
 	pin     func(*aycoder.Message) bool
 	counter *tokens.Counter
 	writer  aycoder.ModelClient
 	name    string
 	timeout time.Duration
-	server  bool
+}
+
+// bounds are what Configure can change.
+type bounds struct {
+	window int64
+	bytes  int64
+	fill   float64
+	server bool
 }
 
 // WithWindow sets the size of the model's context, in tokens, for request and answer. Default: what
@@ -133,29 +139,42 @@ func checked(option string, good bool, problem string, set func(*config)) Option
 }
 
 const (
-	defaultBytes = 32 << 20
-	defaultFill  = 0.5
-	summaryTime  = time.Minute
-	leastAnswer  = 1 << 10 // tokens that are kept free for the answer
-	mostAnswer   = 16 << 10
-	maxTries     = 8
-	maxKnown     = 16       // conversations that are remembered,
-	maxRuns      = 1 << 10  // if their runs are not over,
-	maxIdle      = 32 << 20 // bytes of those whose runs are over
+	summaryTime = time.Minute
+	leastAnswer = 1 << 10 // tokens that are kept free for the answer
+	mostAnswer  = 16 << 10
+	maxTries    = 8
+	maxKnown    = 16       // conversations that are remembered,
+	maxRuns     = 1 << 10  // if their runs are not over,
+	maxIdle     = 32 << 20 // bytes of those whose runs are over
 )
+
+var defaults = bounds{bytes: 32 << 20, fill: 0.5}
 
 // New returns a compactor for requests to a model. If a run has another one (see
 // [aycoder.WithSetup]), its requests are kept within the window of that one.
 func New(model aycoder.ModelClient, opts ...Option) (*Compactor, error) {
 	c := &Compactor{model: model, outputs: lru.New(maxOutputs), asking: make(chan struct{}, mostAsking)}
-	c.config = config{bytes: defaultBytes, fill: defaultFill, timeout: summaryTime, counter: tokens.New(),
+	c.config = config{bounds: defaults, timeout: summaryTime, counter: tokens.New(),
 		pin: func(*aycoder.Message) bool { return false }}
 	opts = append(slices.Clip(opts), checked("model", model != nil, isNil, func(*config) {}))
 	err := option.Apply(&c.config, opts)
 	if err != nil {
 		return nil, fmt.Errorf("new compactor: %w", err)
 	}
+	c.now.Store(&c.bounds)
 	return c, nil
+}
+
+// Configure sets [WithWindow], [WithBytes], [WithFill] and [WithServer] anew for the requests that come. One that is not
+// among opts has its default, and other options have no effect. An error changes nothing. Configure is safe for
+// concurrent use.
+func (c *Compactor) Configure(opts ...Option) error {
+	next := config{bounds: defaults}
+	if err := option.Apply(&next, opts); err != nil {
+		return fmt.Errorf("configure compactor: %w", err)
+	}
+	c.now.Store(&next.bounds)
+	return nil
 }
 
 // Middleware wraps a builder: see [aycoder.WithContextMiddleware]. The builder gets the shortened
@@ -171,7 +190,7 @@ func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuild
 			v.original = nil
 			v.mu.Unlock()
 		}()
-		b := &build{conversation: v, next: next, in: in, client: c.model}
+		b := &build{conversation: v, bounds: *c.now.Load(), next: next, in: in, client: c.model}
 		if in.Client != nil {
 			b.client = in.Client
 		}
@@ -183,6 +202,7 @@ func (c *Compactor) Middleware(next aycoder.ContextBuilder) aycoder.ContextBuild
 // A build makes one request.
 type build struct {
 	*conversation
+	bounds
 	next   aycoder.ContextBuilder
 	in     aycoder.ContextInput
 	client aycoder.ModelClient

@@ -108,3 +108,31 @@ func ExampleCompactor_KeepOutput() {
 	//
 	// [bytes 48870 to 48890 of 48890; that is the end]
 }
+
+// A host changes the window between two turns, such as when its configuration has changed.
+func ExampleCompactor_Configure() {
+	model := script.New(script.Say("hello"), script.Say("a summary is there"))
+	keep, err := compaction.New(model)
+	if err != nil {
+		log.Fatal(err)
+	}
+	loop, err := aycoder.New(model, aycoder.WithContextMiddleware(keep.Middleware))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var res aycoder.Result
+	for _, prompt := range []string{"Keep this: " + strings.Repeat("a long text ", 2000), "Go on."} {
+		for ev, err := range loop.Run(context.Background(), aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			if c, ok := ev.(*aycoder.Compacted); ok {
+				fmt.Println("smaller:", c.After < c.Before)
+			}
+		}
+		if err := keep.Configure(compaction.WithWindow(4_000)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output: smaller: true
+}

@@ -77,7 +77,7 @@ func (b *build) serve() bool {
 // serviceOf returns what the service of the client does for a conversation.
 func (b *build) serviceOf() service {
 	s, ok := aycoder.As[ServerCompactor](b.client)
-	if !ok || !b.config.server {
+	if !ok || !b.bounds.server {
 		return service{}
 	}
 	name, value := s.CompactFrom(b.model.Name, b.budget*7/10)

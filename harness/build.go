@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -48,6 +49,7 @@ type builder struct {
 	code         Code
 	related      aycoder.ContextMiddleware // nil without the context of tools.code
 	id           string                    // of the session, also for hooks that run before there is one
+	window       atomic.Int64              // context.max_tokens that is in force
 }
 
 func newBuilder(dir string, opts []Option) (*builder, error) {
@@ -520,11 +522,7 @@ func (b *builder) policyOptions() []policy.Option {
 
 // context makes what chooses the contents of requests.
 func (b *builder) context(ctx context.Context) error {
-	c := b.in.settings.Context
-	opts := []compaction.Option{compaction.WithBytes(c.MaxBytes), compaction.WithFill(c.Fill), compaction.WithServer(c.Server)}
-	if c.MaxTokens > 0 {
-		opts = append(opts, compaction.WithWindow(c.MaxTokens))
-	}
+	opts := b.bounds(b.in.settings.Context)
 	if b.Summary != nil {
 		opts = append(opts, compaction.WithSummarizer(b.Summary, ""))
 	}
@@ -535,6 +533,16 @@ func (b *builder) context(ctx context.Context) error {
 	b.Compactor = compactor
 	b.Tools = append(b.Tools, compactor.Recall())
 	return b.system(ctx)
+}
+
+// bounds puts a window into force, and returns options for the compactor.
+func (b *builder) bounds(c config.Context) []compaction.Option {
+	b.window.Store(c.MaxTokens)
+	opts := []compaction.Option{compaction.WithBytes(c.MaxBytes), compaction.WithFill(c.Fill), compaction.WithServer(c.Server)}
+	if c.MaxTokens > 0 {
+		opts = append(opts, compaction.WithWindow(c.MaxTokens))
+	}
+	return opts
 }
 
 // loop makes the agent.

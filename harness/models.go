@@ -195,7 +195,7 @@ func (k *known) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	provider, name := n.ModelName()
 	info, ok := k.b.in.models.Lookup(provider, cmp.Or(model, name))
 	switch {
-	case k.b.in.settings.Context.MaxTokens > 0:
+	case k.b.window.Load() > 0:
 		info.Context = 0
 	case info.Provider == "openai": // keeps the longest answer free in each request
 		info.Context = max(info.Context-info.MaxOutput, 0)
@@ -229,7 +229,7 @@ func (k *known) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayco
 func (r *Runtime) Window() (tokens int64, source string) {
 	own := windowOf(r.Client, "")
 	k, _ := aycoder.As[*known](r.Client)
-	if most := k.b.in.settings.Context.MaxTokens; most > 0 && (own == 0 || most < own) {
+	if most := k.b.window.Load(); most > 0 && (own == 0 || most < own) {
 		return most, "context.max_tokens"
 	}
 	if own == 0 {

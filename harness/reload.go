@@ -19,7 +19,7 @@ import (
 // WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, those of the budgets that
-// there are, the models of the roles that had one, agent.system, agent.rules, agent.thinking and tools.disabled can
+// there are, the models of the roles that had one, context, agent.system, agent.rules, agent.thinking and tools.disabled can
 // change; other keys, and tools that were switched off from the start and are not of a server, take effect when the runtime is
 // made again, and a notice names them. If a model cannot be opened, the one before stays, and a notice says why.
 //
@@ -212,6 +212,7 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 		x.update("base", base)
 		x.update("rules", rules)
 		x.think = new(c.Agent.Thinking)
+		_ = b.Compactor.Configure(b.bounds(c.Context)...) // which package config has checked
 	}
 	x.switchTools(ctx, next)
 	x.tell(next)
@@ -264,9 +265,9 @@ func (x *reload) tell(next *config.Loaded) {
 
 // later says when the value of a key takes effect that has not.
 func (x *reload) later(key string) string {
-	models := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.")
+	models, context := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles."), strings.HasPrefix(key, "context.")
 	switch {
-	case (models || key == "agent.thinking" || x.follows(key)) && x.lapsed:
+	case (models || context || key == "agent.thinking" || x.follows(key)) && x.lapsed:
 		return " (takes effect when you have decided about the file of the project)"
 	case models && len(x.failed) > 0:
 		return " (could not be opened)"
@@ -282,6 +283,9 @@ func (x *reload) live(key string, c config.Settings) bool {
 	}
 	if strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.") {
 		return !x.lapsed && x.filled(key)
+	}
+	if strings.HasPrefix(key, "context.") {
+		return !x.lapsed
 	}
 	switch key {
 	case "approval.mode":

@@ -112,7 +112,7 @@ func (m *findingModel) Stream(ctx context.Context, req *aycoder.Request) iter.Se
 // window returns the window of the model in tokens.
 func (m *findingModel) window(model string) int64 {
 	window := cmp.Or(windowOf(m.next, model), usualWindow)
-	if most := m.f.b.in.settings.Context.MaxTokens; most > 0 {
+	if most := m.f.b.window.Load(); most > 0 {
 		window = min(window, most)
 	}
 	return window

@@ -165,6 +165,53 @@ fallbacks = ["anthropic/small"]
 	require.Zero(t, s.refused)
 }
 
+// A change of [context] takes effect with the turn that follows, and not in the one in which the file changes.
+func TestReloadOfContext(t *testing.T) {
+	var save func(string) error
+	var rt *harness.Runtime
+	var windows []int64
+	look := func() {
+		window, _ := rt.Window()
+		windows = append(windows, window)
+	}
+	step := func(text string) func() {
+		return func() {
+			look()
+			require.NoError(t, save("approval.mode = \"full-auto\"\n"+text))
+			look()
+		}
+	}
+	tool := changing(t, []func(){step("context.max_tokens = 6000\ncontext.fill = 0.3\n"), step("context.max_bytes = 5000\n"), step("")})
+	call := script.Call("change", struct{}{})
+	model := script.New(call, call, call, script.Say("done")).With(script.WithName("anthropic", "small"))
+	rt, save = reloadingModels(t, "approval.mode = \"full-auto\"\n", narrow(), harness.WithTools(tool), harness.WithClient(model))
+	talk := []*aycoder.Message{aycoder.User("hello"), aycoder.Assistant("hello")}
+	for range 10 {
+		talk = append(talk, aycoder.User(strings.Repeat("words ", 200)), aycoder.Assistant(strings.Repeat("words ", 200)))
+	}
+	var compacted []int // the turns
+	turn := 1
+	var told []string
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Messages: talk, Prompt: "go on"}) {
+		require.NoError(t, err)
+		switch ev := ev.(type) {
+		case *aycoder.TurnFinished:
+			turn++
+		case *aycoder.Compacted:
+			compacted = append(compacted, turn)
+		case *aycoder.Notice:
+			told = append(told, ev.Text)
+		}
+	}
+	require.Equal(t, []int64{30_000, 30_000, 6000, 6000, 30_000, 30_000}, windows)
+	require.Equal(t, []int{2}, compacted)
+	require.Equal(t, []string{
+		"the configuration has changed:\ncontext.fill: 0.5 → 0.3\ncontext.max_tokens: none → 6000",
+		"the configuration has changed:\ncontext.fill: 0.3 → 0.5\ncontext.max_bytes: 33554432 → 5000\ncontext.max_tokens: 6000 → none",
+		"the configuration has changed:\ncontext.max_bytes: 5000 → 33554432",
+	}, told)
+}
+
 // informed is a model that tells what its service does.
 type informed struct {
 	*script.Model
