@@ -114,7 +114,10 @@ func (b *builder) agent(ctx context.Context, f *project.Agent) (aycoder.Tool, er
 // following adds to the options of an agent that its tools of servers change with those servers, and are a stranger's.
 func (b *builder) following(opts []aycoder.Option, l *toolLimits) []aycoder.Option {
 	if setup := b.turn(func(name string) bool { return l == nil || l.has(name) }); setup != nil {
-		opts = append(opts, aycoder.WithSetup(setup), aycoder.WithModelMiddleware((&finder{b}).model), aycoder.WithSystem(serversPrompt))
+		opts = append(opts, aycoder.WithSetup(setup), aycoder.WithModelMiddleware((&finder{b}).model))
+	}
+	if b.served.any() {
+		opts = append(opts, aycoder.WithSystem(serversPrompt))
 	}
 	return opts
 }

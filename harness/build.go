@@ -78,17 +78,19 @@ func newBuilder(dir string, opts []Option) (*builder, error) {
 
 // addServers adds the servers of the host to those of the configuration.
 func (b *builder) addServers() {
-	if len(b.in.servers) == 0 {
-		return
-	}
-	all := maps.Clone(b.in.servers)
-	for name, s := range b.in.settings.Servers {
-		if _, ok := all[name]; ok {
+	for name := range b.in.servers {
+		if _, ok := b.in.settings.Servers[name]; ok {
 			b.Notify("servers", fmt.Sprintf("server %s is the one of the configuration, and not the one that the host has passed", name))
 		}
-		all[name] = s
 	}
-	b.in.settings.Servers = all
+	b.in.settings.Servers = b.withServers(b.in.settings.Servers)
+}
+
+// withServers returns servers of a configuration with those of the host.
+func (b *builder) withServers(own map[string]config.Server) map[string]config.Server {
+	all := maps.Clone(b.in.servers)
+	maps.Copy(all, own)
+	return all
 }
 
 func wrong(key string, format string, args ...any) error {

@@ -128,7 +128,9 @@ func (b *builder) pluginServers(ctx context.Context) error {
 			}
 			if err == nil && !s.Disabled {
 				s.Origin = config.Origin{}
-				err = b.connect(ctx, name, s, func(ctx context.Context) error { return b.store.Allowed(ctx, p) })
+				var of *served
+				of, err = b.connect(ctx, name, s, func(ctx context.Context) error { return b.store.Allowed(ctx, p) })
+				b.add(of)
 			}
 			if err != nil {
 				b.serverOff(name, err)

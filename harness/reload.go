@@ -3,6 +3,7 @@ package harness
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,9 +20,11 @@ import (
 // WithReloader sets the configuration to the one that r has, as [WithConfig] does, and follows its changes: before
 // each turn of a run the runtime asks r whether files have changed. A change takes effect there, all at once, and
 // notices say what has changed. Rules and mode of approvals, hooks, the limits of runs, those of the budgets that
-// there are, the models of the roles that had one, context, agent.system, agent.rules, agent.thinking and tools.disabled can
-// change; other keys, and tools that were switched off from the start and are not of a server, take effect when the runtime is
-// made again, and a notice names them. If a model cannot be opened, the one before stays, and a notice says why.
+// there are, the models of the roles that had one, context, servers, agent.system, agent.rules, agent.thinking and
+// tools.disabled can change; other keys, and tools that were switched off from the start and are not of a server, take
+// effect when the runtime is made again, and a notice names them. If a model cannot be opened, the one before stays, and
+// a notice says why. A server that is gone, or is another one, is closed, so that calls of jobs in the background fail. A
+// server of a project is connected to only after the user has decided about it as it is now.
 //
 // Instructions, commands, agents and skills are read again there, too, unless the workspace is on another machine: see
 // [Runtime.Library]. The system prompt stays as it was sent, and the tail of each request says what has changed in it,
@@ -71,6 +74,7 @@ func (r *Runtime) Reload(ctx context.Context) error {
 			x.exchange(ctx, x.now.Config.Settings)
 		}
 		x.adopt(ctx)
+		x.exchangeServers(ctx)
 	}
 	x.library(ctx)
 	x.instructions(ctx)
@@ -98,8 +102,9 @@ type reload struct {
 	run      string                // that the last request was of
 	messages int                   // of it
 	agents   *agents               // nil if they are as New has made them
-	failed   map[string]bool       // the roles whose models could not be opened
-	main     aycoder.ModelClient   // nil if it is as New has opened it
+	servers  map[string]config.Server
+	failed   map[string]bool     // the roles whose models could not be opened
+	main     aycoder.ModelClient // nil if it is as New has opened it
 }
 
 // reloads makes what follows the changes, before the loop.
@@ -107,7 +112,7 @@ func (b *builder) reloads(ctx context.Context) error {
 	if b.in.reloader == nil {
 		return nil
 	}
-	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings)}
+	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings), servers: maps.Clone(b.in.settings.Servers)}
 	x.limits = x.first
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
 	base, rules := prompts(b.in.settings.Agent)
@@ -117,6 +122,11 @@ func (b *builder) reloads(ctx context.Context) error {
 		x.read = b.instructions
 		x.follow("instructions", b.instructions.Prompt(), project.ChangedInstructions)
 	}
+	text := ""
+	if b.served.any() {
+		text = serversPrompt
+	}
+	x.follow("servers", text, changedText("note about servers"))
 	if b.Library != nil {
 		x.follow("skills", b.Library.SkillsPrompt(), changedText("list of skills"))
 	}
@@ -148,6 +158,7 @@ func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, erro
 	if x.b.runs.Load() <= 1 {
 		x.source.Check()
 		x.adopt(ctx)
+		x.exchangeServers(ctx)
 		if x.b.Workspace != nil {
 			x.library(ctx)
 			x.instructions(ctx)
@@ -265,9 +276,11 @@ func (x *reload) tell(next *config.Loaded) {
 
 // later says when the value of a key takes effect that has not.
 func (x *reload) later(key string) string {
-	models, context := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles."), strings.HasPrefix(key, "context.")
+	models := strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.")
+	context := strings.HasPrefix(key, "context.")
+	servers := strings.HasPrefix(key, "servers.") && x.b.in.connect != nil
 	switch {
-	case (models || context || key == "agent.thinking" || x.follows(key)) && x.lapsed:
+	case (models || context || servers || key == "agent.thinking" || x.follows(key)) && x.lapsed:
 		return " (takes effect when you have decided about the file of the project)"
 	case models && len(x.failed) > 0:
 		return " (could not be opened)"
@@ -284,7 +297,7 @@ func (x *reload) live(key string, c config.Settings) bool {
 	if strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.") {
 		return !x.lapsed && x.filled(key)
 	}
-	if strings.HasPrefix(key, "context.") {
+	if strings.HasPrefix(key, "context.") || strings.HasPrefix(key, "servers.") && x.b.in.connect != nil {
 		return !x.lapsed
 	}
 	switch key {

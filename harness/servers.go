@@ -2,9 +2,9 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +51,7 @@ func WithServers(connect Connector) Option {
 
 // servers adds the tools of the servers.
 func (b *builder) servers(ctx context.Context) error {
+	b.onClose(&b.served)
 	for _, name := range slices.Sorted(maps.Keys(b.in.settings.Servers)) {
 		s := b.in.settings.Servers[name]
 		if s.Disabled {
@@ -74,11 +75,19 @@ func (b *builder) serverOff(name string, err error) {
 }
 
 func (b *builder) server(ctx context.Context, name string, s config.Server) error {
-	allowed := b.trusted(name, s)
-	if err := allowed(ctx); err != nil {
-		return err
+	of, err := b.trustedServer(ctx, name, s)
+	b.add(of)
+	return err
+}
+
+// trustedServer connects to a server if the user trusts it.
+func (b *builder) trustedServer(ctx context.Context, name string, s config.Server) (*served, error) {
+	if b.in.verify != nil {
+		if err := b.in.verify(s.Origin); err != nil {
+			return nil, err
+		}
 	}
-	return b.connect(ctx, name, s, allowed)
+	return b.connect(ctx, name, s, b.trusted(name, s))
 }
 
 // trusted returns a function that returns an error unless the user trusts a server as it was when the runtime was made: a
@@ -94,39 +103,44 @@ func (b *builder) trusted(name string, s config.Server) func(context.Context) er
 			return nil
 		}
 		now := b.Config()
-		same := now.Config.Servers[name]
-		at := same.Origin
-		if same.Origin = s.Origin; !reflect.DeepEqual(same, s) {
-			return err
+		if same := now.Config.Servers[name]; sameServer(same, s) {
+			return now.Verify(same.Origin)
 		}
-		return now.Verify(at)
+		return err
 	}
 }
 
-// connect adds the tools of a server. allowed is asked before each call, unless it is nil.
-func (b *builder) connect(ctx context.Context, name string, s config.Server, allowed func(context.Context) error) error {
+// connect connects to a server. allowed is asked before each call. The source may be nil, without an error.
+func (b *builder) connect(ctx context.Context, name string, s config.Server, allowed func(context.Context) error) (*served, error) {
 	if b.in.connect == nil {
-		return ErrNotLinked
+		return nil, ErrNotLinked
 	}
 	source, err := b.in.connect(ctx, name, s)
-	if source != nil {
-		b.onClose(source)
-	}
-	if err != nil || source == nil {
-		return err
+	if source == nil {
+		return nil, err
 	}
 	of := &served{name: name, wanted: s.Tools, source: source, allowed: allowed}
-	list, err := source.Tools(ctx)
-	b.heard(of)
+	var list []aycoder.Tool
+	if err == nil {
+		list, err = source.Tools(ctx)
+		b.heard(of)
+	}
 	if err != nil {
-		return err
+		return nil, errors.Join(err, source.Close())
 	}
 	of.take(list)
+	return of, nil
+}
+
+// add adds the tools of a server, which may be nil, in New.
+func (b *builder) add(of *served) {
+	if of == nil {
+		return
+	}
 	for _, t := range of.offered {
-		b.addTool("servers", "of server "+name, t)
+		b.addTool("servers", "of server "+of.name, t)
 	}
 	b.served.list = append(b.served.list, of)
-	return nil
 }
 
 // addTool adds a tool from elsewhere, unless another one has its name.
@@ -186,6 +200,55 @@ func (x *sourceList) off(name, why string) {
 	x.without = append(x.without, ServerState{Name: name, State: why})
 }
 
+// put adds a source.
+func (x *sourceList) put(s *served) {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.list = append(x.list, s)
+}
+
+// remove removes a server, and closes its source.
+func (x *sourceList) remove(name string) error {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	x.mu.Lock()
+	x.without = slices.DeleteFunc(x.without, func(s ServerState) bool { return s.Name == name })
+	i := slices.IndexFunc(x.list, func(s *served) bool { return s.name == name })
+	if i < 0 {
+		x.mu.Unlock()
+		return nil
+	}
+	s := x.list[i]
+	x.list = slices.Delete(slices.Clone(x.list), i, i+1)
+	x.mu.Unlock()
+	return s.source.Close()
+}
+
+// Close closes all sources, the last one first.
+func (x *sourceList) Close() error {
+	var errs []error
+	for _, s := range slices.Backward(x.list) {
+		errs = append(errs, s.source.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// any reports whether there is a source.
+func (x *sourceList) any() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.list) > 0
+}
+
+// is reports whether there is a source of a name.
+func (x *sourceList) is(name string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.ContainsFunc(x.list, func(s *served) bool { return s.name == name })
+}
+
 // served is a source, and what it offered last.
 type served struct {
 	name    string
@@ -240,10 +303,15 @@ func (x *sourceList) has(name string) bool {
 	return slices.ContainsFunc(x.list, func(s *served) bool { return s.wants(name) && named(s.last, name) })
 }
 
+// serving reports whether there are sources, or a change of the configuration may bring some.
+func (b *builder) serving() bool {
+	return b.in.reloader != nil && b.in.connect != nil || b.served.any()
+}
+
 // turn returns what [aycoder.WithSetup] needs to follow the sources, or nil if there are none. Of their tools, may
 // chooses.
 func (b *builder) turn(may func(name string) bool) func(context.Context, aycoder.Setup) (aycoder.Setup, error) {
-	if len(b.served.list) == 0 {
+	if !b.serving() {
 		return nil
 	}
 	return func(ctx context.Context, now aycoder.Setup) (aycoder.Setup, error) {

@@ -141,6 +141,7 @@ func TestServersOfHost(t *testing.T) {
 // A program of a server of the project may be started again for each call, so a call needs what the user has trusted.
 func TestChangedServerRefuses(t *testing.T) {
 	calls := 0
+	var connected []string
 	tool, err := aycoder.NewTool("mcp__s__a", "Counts.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
 		calls++
 		return aycoder.TextResult("done"), nil
@@ -166,7 +167,10 @@ func TestChangedServerRefuses(t *testing.T) {
 	}
 	model := script.New(steps...)
 	rt := open(t, dir, harness.WithClient(model), harness.WithReloader(reloader),
-		harness.WithServers(func(context.Context, string, config.Server) (harness.ToolSource, error) { return src, nil }))
+		harness.WithServers(func(_ context.Context, _ string, s config.Server) (harness.ToolSource, error) {
+			connected = append(connected, s.Command)
+			return src, nil
+		}))
 	out := func() string {
 		run(t, rt, "go")
 		return script.LastOutput(model.Requests()[len(model.Requests())-1]).Text()
@@ -186,9 +190,13 @@ func TestChangedServerRefuses(t *testing.T) {
 
 	decide(true)
 	write(".aycoder/config.toml", "[servers.s]\ncommand = \"./other.sh\"\n")
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Empty(t, rt.Servers(), "it is another server")
+	require.Equal(t, []string{"./serve.sh"}, connected)
 	decide(true)
-	require.Contains(t, out(), "is not trusted any more", "it is another server")
-	require.Equal(t, 2, calls)
+	require.Equal(t, "done", out(), "the user trusts the other one")
+	require.Equal(t, []string{"./serve.sh", "./other.sh"}, connected)
+	require.Equal(t, 3, calls)
 }
 
 // namedFiles are files that say which wrapping they are.

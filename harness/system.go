@@ -38,7 +38,7 @@ func (b *builder) system(ctx context.Context) error {
 	b.section("base", base)
 	b.section("rules", rules)
 	b.section("environment", b.environment())
-	if len(b.served.list) > 0 {
+	if b.served.any() {
 		b.section("servers", serversPrompt)
 	}
 	if b.in.ambient[Map] {
@@ -315,7 +315,7 @@ func (b *builder) usual() []Stage {
 		Name: "git", Effect: "adds the state of the repository before the lessons", BeforeTurn: b.masking(b.code.Tail),
 	})
 	add(b.Library != nil, Stage{Name: "command", Effect: "asks the model that a command names", AroundModel: commandModel})
-	add(len(b.served.list) > 0, Stage{
+	add(b.serving(), Stage{
 		Name: "tool search", Effect: "leaves out definitions of servers' tools that would take more than a tenth of the window", AroundModel: (&finder{b}).model,
 	})
 	add(true, Stage{Name: "plan", Effect: "suggests a plan for a task of several steps, once", BeforeTurn: guard.beforeTurn})

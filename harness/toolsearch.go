@@ -31,7 +31,7 @@ type finder struct {
 
 // searching adds the tool that finds tools, if there are servers.
 func (b *builder) searching() error {
-	if len(b.served.list) == 0 {
+	if !b.serving() {
 		return nil
 	}
 	t, err := (&finder{b}).tool()
