@@ -26,8 +26,8 @@ const maxExcludes = 1 << 20 // bytes
 // are in $XDG_CONFIG_HOME/git/ignore, or in ~/.config/git/ignore if that variable is unset.
 // Without such a file, the result is "".
 //
-// Git is asked only if ~/.gitconfig, git/config in that directory or /etc/gitconfig may set it, or if $GIT_CONFIG_GLOBAL or
-// $GIT_CONFIG_SYSTEM name other files.
+// Git is asked only if ~/.gitconfig, git/config in that directory, /etc/gitconfig or ../etc/gitconfig beside the directory of
+// the program git may set it, or if $GIT_CONFIG_GLOBAL or $GIT_CONFIG_SYSTEM name other files.
 //
 // The files and the program git are those of this machine, also for a workspace elsewhere.
 //
@@ -41,7 +41,7 @@ func GitExcludes(ctx context.Context) (string, error) {
 	if maySet("GIT_CONFIG_GLOBAL", filepath.Join(home, ".gitconfig"), filepath.Join(config, "git", "config")) {
 		name = gitConfig(ctx, "--global", "core.excludesFile")
 	}
-	if name == "" && maySet("GIT_CONFIG_SYSTEM", "/etc/gitconfig") {
+	if name == "" && maySet("GIT_CONFIG_SYSTEM", systemConfigs()...) {
 		name = gitConfig(ctx, "--system", "core.excludesFile")
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -81,6 +81,16 @@ func maySet(variable string, files ...string) bool {
 		text := bytes.ToLower(data)
 		return err == nil && (bytes.Contains(text, []byte("excludesfile")) || bytes.Contains(text, []byte("include")))
 	})
+}
+
+// systemConfigs returns where the system's configuration may be. It belongs to the prefix with which git was built, such
+// as /usr/local/etc, /opt/homebrew/etc or etc in the directory of Git for Windows, and only with /usr it is in /etc.
+func systemConfigs() []string {
+	all := []string{"/etc/gitconfig"}
+	if git, err := exec.LookPath("git"); err == nil {
+		all = append(all, filepath.Join(filepath.Dir(git), "..", "etc", "gitconfig"))
+	}
+	return all
 }
 
 // gitConfig returns a path from one of the configuration files, or "".

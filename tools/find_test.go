@@ -182,6 +182,13 @@ func TestGitExcludes(t *testing.T) {
 	expect("two\n")
 	put(".gitconfig", "[Core]\n\tExcludesFile = ~/mine\n")
 	expect("three\n")
+	// The system's configuration may be beside the program.
+	put(".gitconfig", "")
+	put("local/etc/gitconfig", "[core]\n\texcludesFile = /mine\n")
+	require.NoError(t, os.Mkdir(filepath.Join(home, "local/bin"), 0o755))
+	require.NoError(t, os.Rename(filepath.Join(bin, "git"), filepath.Join(home, "local/bin/git")))
+	t.Setenv("PATH", filepath.Join(home, "local/bin"))
+	expect("three\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
