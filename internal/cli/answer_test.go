@@ -270,6 +270,8 @@ func TestKeysThatAnswerNothing(t *testing.T) {
 		{"two keys in one read", time.Second, []string{"yy"}, "yy"},
 		{"a key and enter in one read", time.Second, []string{"y\r"}, ""},
 		{"a paste", time.Second, []string{"\x1b[200~", "y", "\x1b[201~"}, "y"},
+		{"two lines at once", time.Second, []string{"y\rsee what it does"}, "y\nsee what it does"},
+		{"two lines in two writes", time.Second, []string{"y\r", "see what it does"}, "y\nsee what it does"},
 		{"another key and then one that would", time.Second, []string{"x", "\x7f", "y"}, "y"},
 		{"behind text", time.Second, []string{"x", "y"}, "xy"},
 		{"text behind tab", time.Second, []string{"\t", "x", "y"}, "xy"},
@@ -380,6 +382,7 @@ func TestQueuedLines(t *testing.T) {
 		done := d.asks(t)
 		synctest.Wait() // the first request is over
 		d.types(t, "/compact keep names\r")
+		time.Sleep(time.Second)
 		d.types(t, "then this")
 		d.types(t, "\x1b\r")
 		<-d.seen

@@ -364,17 +364,16 @@ func TestResizeInTmux(t *testing.T) {
 	// tmux moves rows from the top into the scrollback when others are wrapped, even if the
 	// screen is not full, and then the cursor may lose its line.
 	tmux("send-keys", "-t", "s", "fill", "Enter")
+	timed.Until(t, func() bool { return strings.Contains(show(), "fill\nfill\n") }, "the lines") // before more comes at once
 	var want strings.Builder
 	for i, cols := range []int{60, 41, 200, 40, 99, 55} {
 		tmux("send-keys", "-t", "s", fmt.Sprintf("stream %d", i), "Enter")
 		for j := range 20 {
 			fmt.Fprintf(&want, "word%d.%d ", i, j)
 		}
+		timed.Until(t, func() bool { return strings.Contains(show(), fmt.Sprintf("* streamed %d ", i)) }, "the words of part ", i)
 		tmux("send-keys", "-t", "s", "-l", strings.Repeat("a draft ", 6))
-		timed.Until(t, func() bool {
-			text := show()
-			return strings.Contains(text, fmt.Sprintf("* streamed %d ", i)) && strings.Count(strings.Join(strings.Fields(text), ""), "draft") == 6
-		}, "the words and the draft of part ", i)
+		timed.Until(t, func() bool { return strings.Count(strings.Join(strings.Fields(show()), ""), "draft") == 6 }, "the draft of part ", i)
 		tmux("resize-window", "-t", "s", "-x", fmt.Sprint(cols), "-y", "40")
 		tmux("send-keys", "-t", "s", "C-u")
 		timed.Until(t, func() bool { return !strings.Contains(strings.Join(strings.Fields(show()), ""), "draft") }, "an empty prompt after part ", i)

@@ -30,7 +30,10 @@ type Decoder struct {
 	Lines bool
 
 	state   decoderState
-	rest    []byte // begins with something that is not complete
+	rest    []byte    // begins with something that is not complete
+	line    []byte    // text with an end of a line, which is a paste if more comes at once
+	last    time.Time // of the newest read
+	burst   int       // bytes that came without a pause, up to that read
 	paste   []byte
 	dropped int
 }
@@ -45,33 +48,51 @@ const (
 	inLines               // in a paste without brackets, which ends when nothing follows
 )
 
-// Read is Decode for all that one read has brought. Text with two or more ends of lines that
-// comes at once was not typed: it is a paste of a terminal without brackets, which goes on
-// with the reads that follow, up to ESC or Ctrl-C. With one end of a line, text may be keys that
-// have waited.
+// Read is Decode for all that one read has brought. Text of several lines that comes at once was not typed: it is a
+// paste of a terminal without brackets, which goes on with the reads that follow, up to ESC or Ctrl-C. A line with its
+// end alone is keys, once nothing has followed at once: a program may have written it. So is text of a few characters,
+// which may have been typed while nobody could read.
 func (d *Decoder) Read(p []byte, at time.Time) (keys []Key) {
+	if at.Sub(d.last) > burstGap {
+		keys, d.burst = d.flushLine(), 0
+	}
+	d.last, d.burst = at, d.burst+len(p)
+	p = append(d.line, p...)
+	d.line = nil
 	text := !bytes.ContainsFunc(p, func(r rune) bool { return r < ' ' && !isEnd(r) && r != '\t' || r == 0x7f })
 	switch end := bytes.IndexAny(p, "\x1b\x03"); {
 	case d.state == inLines && end >= 0:
 		d.keep(append(d.rest, p[:end]...))
 		d.rest, p = nil, p[end:]
 		keys = d.Flush(at)
-	case d.state == inKeys && !d.Lines && text && severalLines(p) && !bytes.HasPrefix(d.rest, []byte{esc}):
+	case d.state != inKeys || d.Lines || !text || bytes.HasPrefix(d.rest, []byte{esc}):
+	case severalLines(p, d.burst):
 		d.state = inLines
+	case d.burst > 1 && len(p) < maxLine && bytes.ContainsFunc(p, isEnd):
+		d.line = p
+		return keys
 	}
 	if d.state == inLines {
 		d.keep(append(d.rest, p...))
 		d.rest = nil
-		return nil
+		return keys
 	}
 	return append(keys, d.Decode(p, at)...)
 }
 
+// flushLine returns the keys of a line that nothing has followed.
+func (d *Decoder) flushLine() []Key {
+	p := d.line
+	d.line = nil
+	return d.Decode(p, d.last)
+}
+
 func isEnd(r rune) bool { return r == '\r' || r == '\n' }
 
-func severalLines(p []byte) bool {
+// severalLines reports whether p, with which a burst of bytes ends, is several lines that nobody can have typed.
+func severalLines(p []byte, burst int) bool {
 	ends := bytes.Count(p, []byte("\r")) + bytes.Count(p, []byte("\n")) - bytes.Count(p, []byte("\r\n"))
-	return ends > 1 && bytes.ContainsFunc(bytes.TrimRightFunc(p, isEnd), isEnd)
+	return (ends > 1 || burst >= manyBytes) && bytes.ContainsFunc(bytes.TrimRightFunc(p, isEnd), isEnd)
 }
 
 // Decode returns the keys that p completes.
@@ -85,6 +106,9 @@ func (d *Decoder) Flush(at time.Time) []Key {
 	if d.state == inLines {
 		return d.End(at)
 	}
+	if d.line != nil {
+		return d.flushLine()
+	}
 	if d.state == inString || d.state == inParams {
 		d.state, d.rest = inKeys, nil
 	}
@@ -94,7 +118,7 @@ func (d *Decoder) Flush(at time.Time) []Key {
 // End is Flush at the end of the input: a paste that was not closed is complete.
 func (d *Decoder) End(at time.Time) []Key {
 	if d.state != inPaste && d.state != inLines {
-		return d.Flush(at)
+		return append(d.flushLine(), d.Flush(at)...)
 	}
 	d.keep(d.rest)
 	d.rest = nil
@@ -111,9 +135,19 @@ const (
 	partDelay = 500 * time.Millisecond
 )
 
+// Reads of one burst come within burstGap, which is less than it takes to start a program that writes a line: two such
+// lines are not one paste. Of a burst of manyBytes, no end of a line was typed; a line that stalls for less brings fewer.
+const (
+	burstGap  = time.Millisecond
+	manyBytes = 8
+	maxLine   = 4 << 10 // bytes that wait
+)
+
 // delay returns the time after which Flush is due, or 0 if it has nothing to decide.
 func (d *Decoder) delay() time.Duration {
 	switch {
+	case d.line != nil:
+		return burstGap
 	case d.state == inPaste || d.state == inKeys && len(d.rest) == 0:
 		return 0
 	case d.state == inLines || len(d.rest) == 1 && d.rest[0] == esc:

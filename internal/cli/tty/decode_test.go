@@ -207,7 +207,16 @@ func TestPasteWithoutBrackets(t *testing.T) {
 		{"ctrl+c behind it", false, []string{"a\rb\r", "c\x03"}, "paste(a|b|c) ctrl+c"},
 		{"a sequence behind it", false, []string{"a\rb\rc", "\x1b[A"}, "paste(a|b|c) up"},
 		{"what was being typed before", false, []string{"x", "a\rb\r"}, "x paste(a|b|)"},
+		{"two lines", false, []string{"fix it\rand go on"}, "paste(fix it|and go on)"},
+		{"two lines, written one by one", false, []string{"fix it\r", "and go on"}, "paste(fix it|and go on)"},
+		{"two lines, the end in a write of its own", false, []string{"fix", "\r", "and go on"}, "f i x paste(|and go on)"},
+		{"two lines behind others", false, []string{"fix it now", "\rab"}, "f i x space i t space n o w paste(|ab)"},
+		{"two lines with a last end", false, []string{"fix it\r", "go on\r"}, "paste(fix it|go on|)"},
+		{"a line, and another one later", false, []string{"/clear\r", "", "go on\r"}, "/ c l e a r enter g o space o n enter"},
+		{"a line, and keys that are no text", false, []string{"go on\r", "\x15"}, "g o space o n enter ctrl+u"},
+		{"a line, and a key", false, []string{"fix it\r", "\x1b[A"}, "f i x space i t enter up"},
 		{"a line", false, []string{"ab\r"}, "a b enter"},
+		{"a half character at the end", false, []string{"a\rb\xc3"}, "a enter b \ufffd"},
 		{"a line and the begin of the next one", false, []string{"a\rb"}, "a enter b"},
 		{"an end in two characters", false, []string{"a\r\n"}, "a enter ctrl+j"},
 		{"enter several times", false, []string{"a\r\r\r"}, "a enter enter enter"},
@@ -219,11 +228,14 @@ func TestPasteWithoutBrackets(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := tty.Decoder{Lines: tt.lines}
 			var keys []tty.Key
-			for i, r := range tt.reads {
-				keys = append(keys, d.Read([]byte(r), start.Add(time.Duration(i)))...)
+			at := start
+			for _, r := range tt.reads {
+				if at = at.Add(time.Millisecond); r != "" { // else nothing comes for a while
+					keys = append(keys, d.Read([]byte(r), at)...)
+				}
 			}
 			var got []string
-			for _, k := range append(keys, d.Flush(start.Add(time.Second))...) {
+			for _, k := range append(keys, d.End(start.Add(time.Second))...) {
 				if got = append(got, k.String()); k.Name == tty.Paste {
 					got[len(got)-1] = "paste(" + strings.ReplaceAll(k.Text, "\n", "|") + ")"
 				}
