@@ -79,6 +79,8 @@ var hostile = map[string]string{
 	"fences": "```\n", "fence": "~", "hashes": "#", "escapes": "\\", "entities": "&a", "accents": "\u0301", "joiners": "👩\u200d", "flags": "🇩", "wide": "語",
 	"nothing": "\u200b", "words": "w", "sentence": "two words ", "bytes": "\xe2", "controls": "\x1b", "table": "|a|b|\n|-|-|\n|x|y|\n", "equals": "a\n=\n", "html": "<div>\n", "code": "    /* ",
 	"parentheses": "[a](((", "titles": "[a](b \"", "titles2": "[a](b 'c \"d (e ", "code in link": "[`](",
+	"titles3": "[](a (", "depth": "[](a(",
+	"addresses": "[](" + strings.Repeat("a", 40), "angles in links": "[](<a", "escapes in links": "[](a (\\)",
 }
 
 // TestLinear checks that hostile texts take work in proportion to their length, and that little

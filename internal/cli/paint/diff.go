@@ -63,7 +63,7 @@ type side struct {
 
 func (d *differ) file(f *patchFile, named bool) {
 	for _, line := range f.text {
-		d.line(0, "  "+d.style.Clean(strings.ReplaceAll(line, "\t", blanks(tab))))
+		d.line(0, "  "+d.style.Clean(line))
 	}
 	if named && f.name != "" || len(f.notes) > 0 {
 		d.title(f)
@@ -74,6 +74,7 @@ func (d *differ) file(f *patchFile, named bool) {
 }
 
 func (d *differ) line(l look, text string) {
+	text = strings.ReplaceAll(text, "\t", blanks(tab))
 	d.out = append(d.out, d.style.text(l, d.style.fit(text, d.style.width())))
 }
 

@@ -119,6 +119,18 @@ func TestDiffLines(t *testing.T) {
 	}
 }
 
+// Text between hunks, in which git copies a line of the file, fits although it has tabs.
+func TestDiffSections(t *testing.T) {
+	t.Parallel()
+	patch := "\tnote\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@ func\tof many\tcolumns\twhich is long\n-c\n+d\n"
+	lines := paint.Diff(patch, paint.Style{Plain: true, Width: 30}, paint.DiffOptions{})
+	require.Contains(t, lines, "      note")
+	require.Contains(t, lines, "   : func    of many    colum~")
+	for _, l := range lines {
+		assert.LessOrEqual(t, tty.Width(l), 30, "%q", l)
+	}
+}
+
 // TestDiffBeside checks the same for both sides of the other view.
 func TestDiffBeside(t *testing.T) {
 	timed.Serial(t)

@@ -122,7 +122,7 @@ func (in *inline) closeBracket(at int, b string, last bool) int {
 	}
 	open := in.brackets[k]
 	if !in.nodes[open].forbidden && (len(b) == 1 || b[1] == '(') {
-		n, address := destination(b[1:min(len(b), 2*maxHold)])
+		n, address := in.destination(b[1:min(len(b), 2*maxHold)])
 		switch {
 		case n > 0:
 			in.link(at, open, address)
@@ -165,29 +165,90 @@ func (in *inline) link(at, open int, address string) {
 	}
 }
 
-var (
-	// target is an address, in angle brackets or without, and perhaps a title.
-	target  = regexp.MustCompile(`^(?s)\([ \n]*(?:<((?:[^<>\n\\]|\\.)*)>|(` + balanced(balanced(``)) + `))(?:[ \n]+("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^)\\]|\\.)*\)))?[ \n]*\)`)
-	escaped = regexp.MustCompile(`\\([!-/:-@\[-` + "`" + `{-~])`)
-)
-
-// balanced returns the expression for text without blanks in which parentheses are balanced, with
-// an expression for the text in them.
-func balanced(inside string) string {
-	return `(?:[^ \n()\\]|\\.|\(` + inside + `\))*`
-}
+var escaped = regexp.MustCompile(`\\([!-/:-@\[-` + "`" + `{-~])`)
 
 // destination reads what follows the text of a link: (address), (<address>) or (address "title").
 // It returns its length, or 0 if it is something else, and the text to show.
-func destination(b string) (n int, shown string) {
-	m := target.FindStringSubmatch(b)
-	if m == nil {
+func (in *inline) destination(b string) (n int, shown string) {
+	if b == "" {
 		return 0, ""
 	}
-	shown = m[1] + m[2]
-	if t := m[3]; t != "" {
-		shown += ` "` + t[1:len(t)-1] + `"`
+	start := 1 + blankRun(b[1:])
+	end, next := address(b, start)
+	in.steps += next
+	if end < 0 {
+		return 0, ""
+	}
+	if next > end { // in angle brackets
+		start++
+	}
+	shown = b[start:end]
+	n = next + blankRun(b[next:])
+	if n > next && n < len(b) && strings.IndexByte(`"'(`, b[n]) >= 0 {
+		closing := b[n]
+		if closing == '(' {
+			closing = ')'
+		}
+		title := b[n+1 : min(len(b), n+maxHold)]
+		i := unescaped(title, 0, string(closing))
+		if in.steps += len(title); i < 0 {
+			return 0, ""
+		}
+		shown += ` "` + title[:i] + `"`
+		n += i + 2
+		n += blankRun(b[n:])
+	}
+	if n >= len(b) || b[n] != ')' {
+		return 0, ""
 	}
 	shown = strings.ReplaceAll(escaped.ReplaceAllString(shown, "$1"), "\n", " ")
-	return len(m[0]), strings.TrimSpace(shown)
+	return n + 1, strings.TrimSpace(shown)
 }
+
+// maxParens is how deep parentheses nest in an address, as in other programs.
+const maxParens = 32
+
+// address returns the end of an address, or -1, and the place behind it and its angle bracket.
+func address(b string, start int) (end, next int) {
+	if strings.HasPrefix(b[start:], "<") {
+		switch end = unescaped(b, start+1, "<>\n"); {
+		case end < 0:
+			return -1, len(b)
+		case b[end] != '>':
+			return -1, end
+		}
+		return end, end + 1
+	}
+	depth := 0
+	for end = start; ; end++ {
+		if end = unescaped(b, end, " \n()"); end < 0 {
+			return -1, len(b)
+		}
+		switch {
+		case b[end] == '(' && depth < maxParens:
+			depth++
+		case b[end] == ')' && depth > 0:
+			depth--
+		case b[end] == '(' || depth > 0:
+			return -1, end
+		default:
+			return end, end
+		}
+	}
+}
+
+// unescaped returns the place of the first of some characters that is not behind a backslash, or -1.
+func unescaped(b string, from int, chars string) int {
+	for i := from; ; i += 2 {
+		j := strings.IndexAny(b[min(i, len(b)):], chars+`\`)
+		if j < 0 {
+			return -1
+		}
+		if i += j; b[i] != '\\' {
+			return i
+		}
+	}
+}
+
+// blankRun returns how many blanks and line feeds a text begins with.
+func blankRun(b string) int { return len(b) - len(strings.TrimLeft(b, " \n")) }

@@ -51,6 +51,9 @@ type Markdown struct {
 	table       *table
 }
 
+// maxBlanks is how many blank lines are shown between two of indented code.
+const maxBlanks = 100
+
 // maxOpening is the length of the first line of a paragraph that may become a heading or the
 // head of a table, if it does not begin with a bar.
 const maxOpening = 160
@@ -199,7 +202,7 @@ func (p *Markdown) apply(v verdict, text string, ends bool) {
 			p.gap = v.keep + 1
 		}
 		if p.leaf == indented {
-			p.blanks++
+			p.blanks = min(p.blanks+1, maxBlanks)
 		} else {
 			p.leaf = noLeaf
 		}
@@ -279,7 +282,7 @@ func (p *Markdown) content(b string, ends bool) {
 	case p.leaf == paragraph || p.leaf == headingLine:
 		p.feed(b)
 	case p.leaf == markup:
-		p.wrap.add(0, b)
+		p.wrap.add(0, strings.ReplaceAll(b, "\t", " ")) // where a column begins depends on the pieces
 		p.wrap.lines(ends, p.writeLine)
 	case p.inCode():
 		for ; p.blanks > 0; p.blanks-- {

@@ -136,6 +136,34 @@ func TestPending(t *testing.T) {
 	assert.Equal(t, []string{"  seven eight"}, p.Pending())
 }
 
+// The pieces of a line do not matter either where it is too long to hold.
+func TestPiecesOfLongLines(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(9, 10))
+	var long strings.Builder
+	for long.Len() < 12_000 {
+		long.WriteString("some words é"[:1+rng.IntN(11)] + "\t "[rng.IntN(2):])
+	}
+	for _, before := range []string{"", "- ", "# ", "<div>\n", "```\n", "```go\n", "    ", "|a|b|\n|-|-|\n|"} {
+		text := before + long.String()
+		s := paint.Style{Width: 50}
+		want := whole(t, s, text)
+		for _, size := range []int{1, 7, 20, 333, 5000} {
+			require.Equal(t, want, painted(t, s, text, func() int { return size }), "%q in pieces of %d", before, size)
+		}
+	}
+}
+
+// Blank lines in indented code are held while they may be at its end, but not all of any number.
+func TestBlankLinesOfCode(t *testing.T) {
+	t.Parallel()
+	shown := func(n int) string {
+		return whole(t, paint.Style{Plain: true}, "    a"+strings.Repeat("\n", n+1)+"    b\n")
+	}
+	require.Equal(t, "  a\n\n\n  b\n", shown(2))
+	require.Equal(t, shown(100), shown(100_000))
+}
+
 // A long line is written while it comes.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
