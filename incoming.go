@@ -23,7 +23,7 @@ type incoming struct {
 	blocks, open int64 // bytes of blocks, and of deltas since the last block
 	text         []byte
 	told, called bool // whether deltas, or a block, belonged to a call
-	lost         bool // whether a retry has discarded text
+	lost         bool // whether the last retry has discarded deltas
 
 	kind int    // of the last event, 0 if it was no delta
 	id   string // of its call
@@ -43,6 +43,7 @@ const maxSpare = 8 << 10
 // note records an event. It returns text of earlier deltas for which the client has sent no block,
 // and an error if the response is too large.
 func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
+	open := in.open
 	if in.count(ev); in.blocks+in.open > in.max {
 		return in.rest(), &LimitError{Limit: "response bytes", Max: in.max}
 	}
@@ -64,7 +65,7 @@ func (in *incoming) note(ev ModelEvent) (missed *Text, err error) {
 			return in.close(p), nil
 		}
 	case *Retrying: // the client sends the request again
-		in.lost = len(in.text) > 0
+		in.lost = open > 0
 		in.text, in.told = in.text[:0], false
 	case *MessageDone:
 		if in.told && !in.called {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,13 +138,31 @@ func TestSmallerRequestsAreNoAttempts(t *testing.T) {
 	})
 }
 
-// A client that does not say that its retry discards text is corrected, since the consumer has that text.
-func TestRetryDiscardsText(t *testing.T) {
-	m := &fake{turns: [][]any{{&aycoder.TextDelta{Text: "half"}, &aycoder.Retrying{}, &aycoder.TextDelta{Text: "whole"},
-		&aycoder.BlockDone{Part: &aycoder.Text{Text: "whole"}}, &aycoder.MessageDone{Stop: aycoder.StopEndTurn}}}}
-	events, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}))
-	require.NoError(t, err)
-	i := slices.IndexFunc(events, func(ev aycoder.Event) bool { _, ok := ev.(*aycoder.Retrying); return ok })
-	require.GreaterOrEqual(t, i, 0)
-	require.True(t, events[i].(*aycoder.Retrying).Discarded)
+// A client that does not say that its retry discards something is corrected, since the consumer has that.
+func TestRetryDiscards(t *testing.T) {
+	retry, whole := &aycoder.Retrying{}, &aycoder.TextDelta{Text: "whole"}
+	for _, tt := range []struct {
+		name   string
+		events []any
+		want   []bool // Discarded of each retry
+	}{
+		{"text", []any{&aycoder.TextDelta{Text: "half"}, retry}, []bool{true}},
+		{"thinking", []any{&aycoder.ThinkingDelta{Text: "half"}, retry}, []bool{true}},
+		{"the begin of a call", []any{&aycoder.ToolDelta{ID: "1", Name: "read", Args: "{"}, retry}, []bool{true}},
+		{"nothing", []any{retry}, []bool{false}},
+		{"nothing, the second time", []any{&aycoder.ThinkingDelta{Text: "half"}, retry, retry}, []bool{true, false}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			answer := append(tt.events, whole, &aycoder.BlockDone{Part: &aycoder.Text{Text: "whole"}}, &aycoder.MessageDone{Stop: aycoder.StopEndTurn})
+			events, err := collect(newLoop(t, &fake{turns: [][]any{answer}}).Run(t.Context(), aycoder.Input{Prompt: "go"}))
+			require.NoError(t, err)
+			var got []bool
+			for _, ev := range events {
+				if r, ok := ev.(*aycoder.Retrying); ok {
+					got = append(got, r.Discarded)
+				}
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
 }

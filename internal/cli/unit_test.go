@@ -208,6 +208,8 @@ func TestViewLines(t *testing.T) {
 			"! gone; trying again in 1.5s\n"},
 		{"retry in the middle", []aycoder.Event{&aycoder.TextDelta{Text: "half"}, &aycoder.Retrying{Discarded: true, After: time.Minute, Err: errors.New("gone")}},
 			"half\n! gone; what came of the answer is forgotten; trying again in 1m0s\n"},
+		{"retry in thoughts that are not shown", []aycoder.Event{&aycoder.ThinkingDelta{Text: "half"}, &aycoder.Retrying{Discarded: true, Err: errors.New("gone")}},
+			"! gone; trying again\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ type view struct {
 	note       map[string]string // newest progress, by call
 	since      time.Time         // when the request was sent
 	retry      time.Time         // when it will be repeated
-	came       bool              // a part of its message has arrived
+	came       bool              // a part of its message is on the screen
 	calls      int
 	number     int             // of the output for /show, or 0
 	marked     map[string]bool // the files that the user wants to have with conflict markers
@@ -61,7 +61,7 @@ func (v *view) event(ev aycoder.Event) {
 		v.says(ev.Text)
 		return
 	case *aycoder.ThinkingDelta:
-		v.came = true
+		v.came = v.came || v.verbose
 		v.thinks(ev.Text)
 		return
 	case *aycoder.ToolProgress, *aycoder.ToolStarted, *aycoder.ToolDelta, *aycoder.ChildEvent: // print nothing
