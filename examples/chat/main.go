@@ -1,6 +1,6 @@
-// Chat is the server of a page for conversations with an agent: it answers messages, and lists, shows and deletes sessions. It
-// is one of the programs that docs/migration.md compares with those that it does the work of. It serves this machine: a
-// program for the public also logs users in, and has a directory for each.
+// Chat is the server of a page: it answers messages piece by piece, and sums up texts. It is one of the programs that
+// docs/migration.md compares with those that it does the work of. It serves this machine: a program for the public also logs
+// users in.
 package main
 
 import (
@@ -9,123 +9,171 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"log"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
-	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers"
-	"github.com/aycoder/aycoder/session"
 )
 
 func main() {
-	addr := flag.String("addr", "localhost:8080", "address")
-	dir := flag.String("dir", ".", "directory of the agent")
-	state := flag.String("sessions", "sessions", "directory of the sessions")
+	addr := flag.String("addr", "localhost:3000", "address")
+	dir := flag.String("dir", ".", "directory that the agent reads")
+	model := flag.String("model", "openai/gpt-5.1", "model")
 	flag.Parse()
-	store, err := journal.Dir(*state)
+	client, err := providers.Open(*model)
 	if err != nil {
 		log.Fatal(err)
 	}
-	open := func(model string) (aycoder.ModelClient, error) { return providers.Open(model) }
 	host, _, err := net.SplitHostPort(*addr)
 	if err != nil {
 		log.Fatal(err)
 	}
-	h := newHandler(host, *dir, store, open, flag.Args()...)
+	h, err := newHandler(host, &chat{*dir, *model, client}, flag.Args()...)
+	if err != nil {
+		log.Fatal(err)
+	}
 	log.Fatal((&http.Server{Addr: *addr, Handler: h, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 }
 
+const patience = 2 * time.Minute // for an answer
+
 type chat struct {
-	dir    string
-	store  journal.Store
-	open   func(model string) (aycoder.ModelClient, error)
-	models []string
+	dir, name string
+	model     aycoder.ModelClient
 }
 
 // newHandler returns the handler of the server. It serves only the host by whose name it is reached: a page can let another
-// name point here for a moment. The models are those that a message may name, the first one is the default.
-func newHandler(host, dir string, store journal.Store, open func(string) (aycoder.ModelClient, error), models ...string) http.Handler {
-	c := &chat{dir, store, open, models}
+// name point here for a moment. The origins are those of pages of other servers that may use it.
+func newHandler(host string, c *chat, origins ...string) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+host+"/api/chat", answer(c.chat))
-	mux.HandleFunc("GET "+host+"/api/sessions", answer(func(r *http.Request) (any, error) { return session.List(r.Context(), store, nil) }))
-	mux.HandleFunc("GET "+host+"/api/sessions/{id}/messages", answer(c.messages))
-	mux.HandleFunc("DELETE "+host+"/api/sessions/{id}", answer(func(r *http.Request) (any, error) { return nil, store.Delete(r.Context(), r.PathValue("id")) }))
-	mux.HandleFunc("GET "+host+"/api/models", answer(func(*http.Request) (any, error) { return models, nil }))
-	return http.NewCrossOriginProtection().Handler(mux)
-}
-
-// chat answers a message. The run ends with the request.
-func (c *chat) chat(r *http.Request) (any, error) {
-	var in struct{ Message, Model, SessionID string }
-	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(&in); err != nil {
-		return nil, err
-	}
-	model, err := c.model(in.Model)
-	if err != nil {
-		return nil, err
-	}
-	rt, err := harness.New(r.Context(), c.dir, harness.WithClient(model), harness.WithStore(c.store, in.SessionID),
-		harness.WithQuestions(aycoder.DenyAsks), harness.WithPolicyOptions(policy.WithMode(policy.AcceptEdits)))
-	if err != nil {
-		return nil, err
-	}
-	defer rt.Close()
-	var res aycoder.Result
-	for _, err := range rt.Run(r.Context(), aycoder.Input{Prompt: in.Message}, aycoder.Into(&res)) {
-		if err != nil {
+	mux.HandleFunc("POST "+host+"/chat", c.chat)
+	mux.HandleFunc("POST "+host+"/summarize", c.summarize)
+	mux.HandleFunc("GET "+host+"/health", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, "status", "ok") })
+	mux.HandleFunc("GET "+host+"/config", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, "model", c.name) })
+	guard := http.NewCrossOriginProtection()
+	for _, o := range origins {
+		if err := guard.AddTrustedOrigin(o); err != nil {
 			return nil, err
 		}
 	}
-	return map[string]string{"reply": res.Text(), "sessionId": rt.Session.ID()}, nil
-}
-
-func (c *chat) model(name string) (aycoder.ModelClient, error) {
-	for _, m := range c.models {
-		if name == "" || name == m {
-			return c.open(m)
+	guarded := guard.Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Origin")
+		if o := r.Header.Get("Origin"); slices.Contains(origins, o) {
+			w.Header().Set("Access-Control-Allow-Origin", o)
+			w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
+			if r.Method == http.MethodOptions {
+				return
+			}
 		}
-	}
-	return nil, fmt.Errorf("there is no model %q", name)
+		guarded.ServeHTTP(w, r)
+	}), nil
 }
 
-// messages shows a conversation.
-func (c *chat) messages(r *http.Request) (any, error) {
-	view, _, err := session.Read(context.WithoutCancel(r.Context()), c.store, r.PathValue("id"))
-	if err != nil {
-		return nil, err
+// chat answers a message with events: {"content":…} for each piece of the answer, and [DONE]. An event "retry" says that the
+// model is asked again, so that text before it may be void.
+func (c *chat) chat(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Message string
+		History []struct{ Role, Content string }
 	}
-	type message struct{ Role, Content string }
-	list := []message{}
-	for _, m := range view.Messages(view.Head("")) {
-		if text := m.Text(); text != "" {
-			list = append(list, message{string(m.Role), text})
-		}
+	if !read(w, r, &in, &in.Message) {
+		return
 	}
-	return list, nil
-}
-
-// answer makes a handler of a function whose result is JSON.
-func answer(do func(*http.Request) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := do(r)
-		_, busy := errors.AsType[*journal.BusyError](err)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			http.Error(w, "there is no such session", http.StatusNotFound)
-		case busy:
-			http.Error(w, "the session is answering", http.StatusConflict)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusBadRequest)
+	input := aycoder.Input{Prompt: in.Message}
+	for _, m := range in.History {
+		switch aycoder.Role(m.Role) {
+		case aycoder.RoleUser:
+			input.Messages = append(input.Messages, aycoder.User(m.Content))
+		case aycoder.RoleAssistant:
+			input.Messages = append(input.Messages, aycoder.Assistant(m.Content))
 		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(v) // the client has gone
+			reply(w, http.StatusBadRequest, "error", fmt.Sprintf("there is no role %q", m.Role))
+			return
 		}
 	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	if err := c.answer(w, r, input); err != nil {
+		send(w, "error", "error", err.Error())
+		return
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// answer runs the agent, which only reads. A client that goes away ends the run.
+func (c *chat) answer(w http.ResponseWriter, r *http.Request, input aycoder.Input) error {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	rt, err := harness.New(ctx, c.dir, harness.WithClient(c.model), harness.WithQuestions(aycoder.DenyAsks),
+		harness.WithPolicyOptions(policy.WithMode(policy.Plan)))
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	for ev, err := range rt.Run(ctx, input) {
+		if err != nil {
+			return err
+		}
+		switch ev := ev.(type) {
+		case *aycoder.TextDelta:
+			send(w, "message", "content", ev.Text)
+		case *aycoder.Retrying:
+			send(w, "retry", "error", ev.Err.Error())
+		}
+	}
+	return nil
+}
+
+// send sends an event to the page.
+func send(w http.ResponseWriter, event, key, text string) {
+	data, _ := json.Marshal(map[string]string{key: text}) // texts always marshal
+	fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, data)
+	_ = http.NewResponseController(w).Flush() // if the client has gone, the context of the request ends
+}
+
+// summarize sums up a text. It asks the model alone, without tools.
+func (c *chat) summarize(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Text string }
+	if !read(w, r, &in, &in.Text) {
+		return
+	}
+	if len(in.Text) > 50_000 {
+		reply(w, http.StatusRequestEntityTooLarge, "error", "the text is longer than 50000 bytes")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	req := &aycoder.Request{Messages: []*aycoder.Message{aycoder.User("Sum up this text in two or three sentences:\n\n" + in.Text)}}
+	resp, err := aycoder.Complete(ctx, c.model, req)
+	if err != nil {
+		reply(w, http.StatusBadGateway, "error", err.Error())
+		return
+	}
+	reply(w, http.StatusOK, "summary", resp.Message.Text())
+}
+
+// read reads a request, whose text must not be empty.
+func read(w http.ResponseWriter, r *http.Request, into any, text *string) bool {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(into)
+	if err == nil && strings.TrimSpace(*text) == "" {
+		err = errors.New("the text is empty")
+	}
+	if err != nil {
+		reply(w, http.StatusBadRequest, "error", err.Error())
+	}
+	return err == nil
+}
+
+func reply(w http.ResponseWriter, status int, key, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{key: text}) // the client has gone
 }
