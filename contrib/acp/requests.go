@@ -38,6 +38,7 @@ type agentRequest struct {
 	permission *sdk.RequestPermissionRequest
 	read       *sdk.ReadTextFileRequest
 	write      *sdk.WriteTextFileRequest
+	asked      map[string]string // what is in the files that are to change, as it is when the question is asked
 }
 
 // permissionArgs are what the agent says that it will do. The field What identifies all that would be allowed, so that a rule
@@ -85,6 +86,8 @@ func (f *foreign) writes(t aycoder.Tool) aycoder.Tool {
 	return &written{t, t.(aycoder.Planner), t.(aycoder.Previewer), f}
 }
 
+const maxNamed = 1000 // by a request for a permission
+
 // request takes a request of the agent to its client. It runs on the goroutine that reads.
 func (f *foreign) request(in *incoming) {
 	r := &agentRequest{incoming: in}
@@ -100,6 +103,9 @@ func (f *foreign) request(in *incoming) {
 	var of struct {
 		SessionId sdk.SessionId `json:"sessionId"`
 	}
+	if in.method == sdk.ClientMethodSessionRequestPermission {
+		in.params = f.completed(in.params)
+	}
 	err := cmp.Or(json.Unmarshal(in.params, &of), json.Unmarshal(in.params, into))
 	switch {
 	case err != nil:
@@ -108,6 +114,8 @@ func (f *foreign) request(in *incoming) {
 		err = invalid("there is no such session")
 	case f.count >= f.bounds.requests:
 		err = invalid(fmt.Sprintf("there were %d requests, which is all that a task may make", f.bounds.requests))
+	case r.permission != nil && len(r.permission.ToolCall.Content)+len(r.permission.ToolCall.Locations) > maxNamed:
+		err = invalid(fmt.Sprintf("it names more than %d files", maxNamed))
 	case r.write != nil && len(r.write.Content) > maxBuffer:
 		err = invalid(fmt.Sprintf("the text has more than %d bytes", maxBuffer))
 	case !f.push(&utterance{request: r}):
@@ -118,6 +126,68 @@ func (f *foreign) request(in *incoming) {
 	}
 }
 
+// object is one of JSON, with the fields as they came.
+type object map[string]json.RawMessage
+
+// over returns the fields of an object, and those of another one that it does not have.
+func (o object) over(under object) object {
+	all := object{}
+	for _, part := range []object{under, o} {
+		for k, v := range part {
+			if s := string(v); s != "null" && s != "[]" {
+				all[k] = v
+			}
+		}
+	}
+	return all
+}
+
+// maxTold bounds what is kept of what the agent says of its calls. Questions that are open may each have a copy.
+const maxTold = 1 << 20
+
+// note keeps what the agent says of a call before it asks about it.
+func (f *foreign) note(params json.RawMessage) {
+	var n struct {
+		Update object `json:"update"`
+	}
+	if json.Unmarshal(params, &n) != nil { // it was decoded before
+		return
+	}
+	id := string(n.Update["toolCallId"])
+	for _, k := range []string{"sessionUpdate", "status", "rawOutput", "_meta"} {
+		delete(n.Update, k)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.toldBytes += len(params); f.toldBytes > maxTold {
+		clear(f.told)
+		if f.toldBytes = len(params); f.toldBytes > maxTold {
+			return
+		}
+	}
+	f.told[id] = n.Update.over(f.told[id])
+}
+
+// completed returns the parameters of a question, with what the agent has said before of the call that it is about: some
+// agents show what they will do in the call, and not in the question.
+func (f *foreign) completed(params json.RawMessage) json.RawMessage {
+	var all, call object
+	if json.Unmarshal(params, &all) != nil || json.Unmarshal(all["toolCall"], &call) != nil {
+		return params
+	}
+	f.mu.Lock()
+	under := f.told[string(call["toolCallId"])]
+	f.mu.Unlock()
+	var err error
+	if all["toolCall"], err = json.Marshal(call.over(under)); err != nil {
+		return params
+	}
+	if whole, err := json.Marshal(all); err == nil {
+		return whole
+	}
+	return params
+}
+
 // callOf returns the call that a request is, or nil if it is answered.
 func (f *foreign) callOf(ctx context.Context, r *agentRequest) *aycoder.ToolUse {
 	name, args := f.permissionTool(), any(nil)
@@ -125,6 +195,7 @@ func (f *foreign) callOf(ctx context.Context, r *agentRequest) *aycoder.ToolUse 
 	switch {
 	case r.permission != nil:
 		args, err = permissionArgsOf(r.permission)
+		r.asked = f.states(ctx, r.permission)
 	case r.read != nil:
 		name, args = readTool, readArgs{f.path(r.read.Path), int(number(r.read.Line)), r.read.Limit}
 	default:
@@ -167,9 +238,7 @@ const maxDetail = 300
 
 func permissionArgsOf(p *sdk.RequestPermissionRequest) (args permissionArgs, err error) {
 	call := p.ToolCall
-	if call.Kind != nil {
-		args.Kind = string(*call.Kind)
-	}
+	args.Kind = string(deref(call.Kind))
 	if call.RawInput != nil {
 		if args.Input, err = json.Marshal(call.RawInput); err != nil {
 			return args, err
@@ -201,7 +270,7 @@ func oneLine(text string) string {
 	return tools.EscapeInvisible(text)
 }
 
-func deref(s *string) string {
+func deref[T ~string](s *T) T {
 	if s == nil {
 		return ""
 	}
@@ -234,9 +303,42 @@ func (r *agentRequest) option(denied error) *sdk.PermissionOption {
 	return nil
 }
 
-func (f *foreign) permit(_ context.Context, inv *aycoder.Invocation, _ permissionArgs) (*aycoder.ToolResult, error) {
+func (f *foreign) permit(ctx context.Context, inv *aycoder.Invocation, _ permissionArgs) (*aycoder.ToolResult, error) {
+	if r := f.pending(inv.ID); r != nil {
+		now := f.states(ctx, r.permission)
+		for path, was := range r.asked {
+			if _, ok := f.believes(path); ok || now[path] == was {
+				continue
+			}
+			err := fmt.Errorf("%s has changed since this was asked, and the agent would write over it: it was not allowed", path)
+			f.reply(inv.ID, nil, err)
+			return nil, err
+		}
+	}
 	f.reply(inv.ID, nil, nil)
 	return aycoder.TextResult("allowed " + inv.ID), nil
+}
+
+// states returns what is in the files that a request is about to change, by their paths. An agent that has not read a file
+// by a request will not write it by one: it writes a text that it made before it asked.
+func (f *foreign) states(ctx context.Context, p *sdk.RequestPermissionRequest) map[string]string {
+	states := map[string]string{}
+	add := func(name string) {
+		path := f.path(name)
+		text, err := f.content(ctx, path)
+		states[path] = fmt.Sprintf("%x %v", sha256.Sum256([]byte(text)), err)
+	}
+	for _, c := range p.ToolCall.Content {
+		if c.Diff != nil {
+			add(c.Diff.Path)
+		}
+	}
+	if k := deref(p.ToolCall.Kind); k == sdk.ToolKindEdit || k == sdk.ToolKindDelete || k == sdk.ToolKindMove {
+		for _, l := range p.ToolCall.Locations {
+			add(l.Path)
+		}
+	}
+	return states
 }
 
 // permissionPreview shows what the agent says that it will do.
@@ -259,7 +361,7 @@ func (p *permissionPreview) Preview(_ context.Context, inv *aycoder.Invocation) 
 	for _, c := range r.permission.ToolCall.Content {
 		switch {
 		case c.Diff != nil:
-			plan, err := edit.NewPlan(edit.File{Path: c.Diff.Path, Kind: edit.Change, Base: deref(c.Diff.OldText), Proposed: c.Diff.NewText})
+			plan, err := edit.NewPlan(edit.File{Path: p.f.path(c.Diff.Path), Kind: edit.Change, Base: deref(c.Diff.OldText), Proposed: c.Diff.NewText})
 			if err != nil {
 				return "", err
 			}

@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 
 // agentOf serves an agent that does what a case says.
 func agentOf(name string) error {
-	if name == "raw" {
-		return rawAgent()
+	if name == "raw" || name == "locked" {
+		return rawAgent(name == "locked")
 	}
 	if when, ok := strings.CutPrefix(name, "wild:"); ok {
 		return wildAgent(when)

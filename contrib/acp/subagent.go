@@ -30,6 +30,12 @@ type AgentConfig struct {
 	Command string
 	Args    []string
 	Env     map[string]string
+	// Auth is the id of the method by which the agent authenticates itself, for one that does nothing before, such as one
+	// that takes a key from Env. A method that shows a page to the user does not fit. Default: none.
+	Auth string
+	// Mode is the id of the agent's mode, such as the one in which it asks before it changes something: many begin in one in
+	// which they decide for themselves. If the agent does not offer it, the call fails. Default: that in which it begins.
+	Mode string
 	// Files returns those of the workspace, which the agent reads and writes. The program starts in their directory. It is
 	// called when a call begins, so that it can return the field Files of the runtime that has the tool.
 	Files func() tools.FS
@@ -60,7 +66,8 @@ type agentArgs struct {
 // to the approvers of the outer run. A file that it reads is a call of read_file, one that it changes a call of edit_file,
 // and a new one a call of write_file, with the arguments of the tools of these names in package tools. So rules, modes, hooks
 // and audit are those of the agent's own tools, secrets are masked, and a text that the agent writes is merged with
-// the changes that others have made since it has read the file. The host sees it as an [aycoder.ChildEvent]. An answer to a
+// the changes that others have made since it has read the file. Some agents ask for a permission, and then write a file themselves:
+// if the file has changed meanwhile, it is not allowed. The host sees it as an [aycoder.ChildEvent]. An answer to a
 // permission allows one call and never more. Nobody sees files that the agent changes, and commands that
 // it runs, without a request: a host that does not trust the program runs it in a sandbox. It gets no terminals.
 //
@@ -125,22 +132,24 @@ type foreign struct {
 	wake     chan struct{} // something has come
 	forget   context.CancelFunc
 
-	mu      sync.Mutex
-	room    *sync.Cond // there is room in the queue
-	session sdk.SessionId
-	begun   bool
-	ended   *ended
-	queue   []*utterance
-	size    int // bytes of texts in the queue
-	said    int // bytes of all that the history will have
-	left    bool
-	last    string // text before a request; only for Stream
-	count   int
-	open    map[string]*agentRequest // by the ids of their calls
-	known   map[string]belief        // what the agent believes to be in files, by path
-	memory  int                      // bytes of known
-	cost    *float64                 // as the agent has told last
-	counted float64                  // of it
+	mu        sync.Mutex
+	room      *sync.Cond // there is room in the queue
+	session   sdk.SessionId
+	begun     bool
+	ended     *ended
+	queue     []*utterance
+	size      int // bytes of texts in the queue
+	said      int // bytes of all that the history will have
+	left      bool
+	last      string // text before a request; only for Stream
+	count     int
+	open      map[string]*agentRequest // by the ids of their calls
+	known     map[string]belief        // what the agent believes to be in files, by path
+	memory    int                      // bytes of known
+	told      map[string]object        // what the agent has said of its calls, by the JSON of their ids
+	toldBytes int                      // of told, and of what was in it
+	cost      *float64                 // as the agent has told last
+	counted   float64                  // of it
 }
 
 // utterance is something that the agent has said: a text, a thought or a request.
@@ -162,7 +171,7 @@ func newForeign(c AgentConfig, files tools.FS, inv *aycoder.Invocation, p *progr
 	}
 	life, forget := context.WithCancel(context.Background())
 	f := &foreign{AgentConfig: c, link: newLink(life, p), files: files, inv: inv, wake: make(chan struct{}, 1), forget: forget,
-		open: map[string]*agentRequest{}, known: map[string]belief{}}
+		open: map[string]*agentRequest{}, known: map[string]belief{}, told: map[string]object{}}
 	f.room = sync.NewCond(&f.mu)
 	f.notified, f.requested = f.update, f.request
 	return f
@@ -206,18 +215,57 @@ func (f *foreign) connect(ctx context.Context) error {
 	if resp.ProtocolVersion != sdk.ProtocolVersionNumber {
 		return f.wrong("initialize", fmt.Errorf("it speaks version %d of the protocol", resp.ProtocolVersion))
 	}
+	if f.Auth != "" {
+		if err := f.link.call(ctx, sdk.AgentMethodAuthenticate, sdk.AuthenticateRequest{MethodId: f.Auth}, new(json.RawMessage)); err != nil {
+			return f.wrong("authenticate", offers(err, resp.AuthMethods))
+		}
+	}
 	var s sdk.NewSessionResponse
 	err := f.link.call(ctx, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{Cwd: f.files.Dir(), McpServers: []sdk.McpServer{}}, &s)
+	if e, ok := errors.AsType[*sdk.RequestError](err); ok && e.Code == codeAuth && f.Auth == "" {
+		err = offers(err, resp.AuthMethods)
+	}
 	if err == nil && s.SessionId == "" {
 		err = errors.New("it has no id")
 	}
 	if err != nil {
 		return f.wrong("begin a session", err)
 	}
+	if err := f.setMode(ctx, &s); err != nil {
+		return f.wrong("set the mode", err)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.session = s.SessionId
 	return nil
+}
+
+// offers adds to an error how the agent can authenticate itself.
+func offers(err error, methods []sdk.AuthMethod) error {
+	var ids []string
+	for _, m := range methods {
+		if m.Agent != nil {
+			ids = append(ids, oneLine(m.Agent.Id))
+		}
+	}
+	return fmt.Errorf("%w; it offers to authenticate itself by %q", err, ids)
+}
+
+// setMode sets the mode of the configuration. An agent that does not know a mode may stay in its own without a word.
+func (f *foreign) setMode(ctx context.Context, s *sdk.NewSessionResponse) error {
+	if f.Mode == "" {
+		return nil
+	}
+	var ids []string
+	if s.Modes != nil {
+		for _, m := range s.Modes.AvailableModes {
+			ids = append(ids, oneLine(string(m.Id)))
+			if m.Id == sdk.SessionModeId(f.Mode) {
+				return f.link.call(ctx, sdk.AgentMethodSessionSetMode, sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: m.Id}, new(json.RawMessage))
+			}
+		}
+	}
+	return fmt.Errorf("it has no mode %q, but %q", f.Mode, ids)
 }
 
 // explain adds to an error why the program has ended, if it has.
@@ -339,6 +387,9 @@ func (f *foreign) update(method string, params json.RawMessage) {
 		f.push(&utterance{thought: true, text: []byte(strings.ToValidUTF8(u.AgentThoughtChunk.Content.Text.Text, "\ufffd"))})
 	case u.ToolCall != nil:
 		f.inv.Progress(aycoder.Progress{Message: oneLine(u.ToolCall.Title)})
+		f.note(params)
+	case u.ToolCallUpdate != nil:
+		f.note(params)
 	case u.UsageUpdate != nil && u.UsageUpdate.Cost != nil && strings.EqualFold(u.UsageUpdate.Cost.Currency, "USD"):
 		f.mu.Lock()
 		f.cost = &u.UsageUpdate.Cost.Amount

@@ -31,10 +31,12 @@ type raw struct {
 	conn      *sdk.AgentSideConnection
 	id        sdk.SessionId
 	dir       string
+	locked    bool // until it is told how to authenticate itself
+	mode      sdk.SessionModeId
 }
 
-func rawAgent() error {
-	r, ready := &raw{}, make(chan struct{})
+func rawAgent(locked bool) error {
+	r, ready := &raw{locked: locked, mode: "auto"}, make(chan struct{})
 	r.conn = sdk.NewAgentSideConnection(r, os.Stdout, &gate{os.Stdin, ready})
 	r.conn.SetLogger(slog.New(slog.DiscardHandler))
 	close(ready)
@@ -43,12 +45,28 @@ func rawAgent() error {
 }
 
 func (r *raw) Initialize(context.Context, sdk.InitializeRequest) (sdk.InitializeResponse, error) {
-	return sdk.InitializeResponse{ProtocolVersion: 1, AuthMethods: []sdk.AuthMethod{}}, nil
+	return sdk.InitializeResponse{ProtocolVersion: 1, AuthMethods: []sdk.AuthMethod{{Agent: &sdk.AuthMethodAgent{Id: "key", Name: "A key"}}}}, nil
+}
+
+func (r *raw) Authenticate(_ context.Context, p sdk.AuthenticateRequest) (resp sdk.AuthenticateResponse, err error) {
+	if r.locked = p.MethodId != "key"; r.locked {
+		err = sdk.NewAuthRequired(nil)
+	}
+	return resp, err
+}
+
+func (r *raw) SetSessionMode(_ context.Context, p sdk.SetSessionModeRequest) (resp sdk.SetSessionModeResponse, err error) {
+	r.mode = p.ModeId
+	return resp, nil
 }
 
 func (r *raw) NewSession(_ context.Context, p sdk.NewSessionRequest) (sdk.NewSessionResponse, error) {
+	if r.locked {
+		return sdk.NewSessionResponse{}, sdk.NewAuthRequired(nil)
+	}
 	r.id, r.dir = "s", p.Cwd
-	return sdk.NewSessionResponse{SessionId: r.id}, nil
+	return sdk.NewSessionResponse{SessionId: r.id, Modes: &sdk.SessionModeState{CurrentModeId: r.mode,
+		AvailableModes: []sdk.SessionMode{{Id: "auto", Name: "Auto"}, {Id: "ask", Name: "Ask"}}}}, nil
 }
 
 func (r *raw) Cancel(context.Context, sdk.CancelNotification) error { return nil }
@@ -107,8 +125,31 @@ func (r *raw) Prompt(ctx context.Context, p sdk.PromptRequest) (resp sdk.PromptR
 		r.tell(sdk.SessionUpdate{UsageUpdate: &sdk.SessionUsageUpdate{Used: 1, Size: 2, Cost: &sdk.Cost{Amount: 0.75, Currency: "USD"}}})
 		resp.Usage = &sdk.Usage{InputTokens: 100, OutputTokens: 20, TotalTokens: 120}
 		r.say("Done.")
+	case "mode":
+		r.say(string(r.mode))
 	case "permission":
 		r.say(r.permission(ctx, usualKinds...))
+	case "own write": // as some agents do: they ask, and write the file themselves
+		text, err := os.ReadFile(r.dir + "/a.txt")
+		if err != nil {
+			return resp, err
+		}
+		call := sdk.ToolCallUpdate{ToolCallId: "c1", Title: new("Edit file"), Kind: new(sdk.ToolKindEdit), Locations: []sdk.ToolCallLocation{{Path: r.dir + "/a.txt"}}}
+		answer, err := r.conn.RequestPermission(ctx, sdk.RequestPermissionRequest{SessionId: r.id, ToolCall: call,
+			Options: []sdk.PermissionOption{{OptionId: "yes", Kind: sdk.PermissionOptionKindAllowOnce, Name: "yes"}, {OptionId: "no", Kind: sdk.PermissionOptionKindRejectOnce, Name: "no"}}})
+		if err == nil && answer.Outcome.Selected.OptionId == "yes" {
+			err = os.WriteFile(r.dir+"/a.txt", []byte(swap(string(text), "one", "ONE")), 0o644)
+		}
+		return resp, err
+	case "told before": // the question names the call, of which it has said what it is
+		for _, by := range []string{"two", "TWO"} {
+			r.tell(sdk.StartToolCall("c1", "Editing", sdk.WithStartKind(sdk.ToolKindEdit),
+				sdk.WithStartContent([]sdk.ToolCallContent{sdk.ToolDiffContent(r.dir+"/a.txt", by+"\n", "one\n")})))
+			call := sdk.ToolCallUpdate{ToolCallId: "c1", Title: new("Edit files"), Locations: []sdk.ToolCallLocation{{Path: r.dir + "/a.txt"}}}
+			if _, err := r.conn.RequestPermission(ctx, sdk.RequestPermissionRequest{SessionId: r.id, ToolCall: call, Options: []sdk.PermissionOption{}}); err != nil {
+				return resp, err
+			}
+		}
 	case "only always":
 		r.say(r.permission(ctx, sdk.PermissionOptionKindAllowAlways, sdk.PermissionOptionKindRejectAlways))
 	case "unread":
@@ -150,6 +191,7 @@ type otherTest struct {
 	asked []*aycoder.ApprovalRequest
 	on    func(q *aycoder.ApprovalRequested) // answers a question
 	event func(ev aycoder.Event)             // of the agent's run
+	ended func()                             // after a task
 
 	config AgentConfig
 	mode   string
@@ -240,7 +282,9 @@ func (o *otherTest) run(ctx context.Context) (*aycoder.ToolOutput, aycoder.Resul
 			o.on(ev)
 		case *aycoder.ToolFinished:
 			if ev.Call.Name == "other" {
-				out = ev.Output
+				if out = ev.Output; o.ended != nil {
+					o.ended()
+				}
 			}
 		}
 	}
@@ -288,6 +332,60 @@ func TestOtherWrites(t *testing.T) {
 		}
 	}
 	require.InDelta(t, 0.75, cost, 1e-9)
+}
+
+// An agent that asks for a permission and then writes the file itself would write over what the user has done meanwhile.
+func TestOtherOwnWrites(t *testing.T) {
+	o := withSelf(t, "raw", "own write", "own write")
+	want := []string{five + "user\n", swap(five, "one", "ONE") + "user\n"}
+	calls := 0
+	o.on = func(q *aycoder.ApprovalRequested) {
+		if len(o.asked) == 1 {
+			require.NoError(t, os.WriteFile(o.file, []byte(five+"user\n"), 0o644))
+		}
+		q.Allow()
+	}
+	o.event = func(ev aycoder.Event) {
+		if f, ok := ev.(*aycoder.ToolFinished); ok {
+			require.Equal(t, calls == 0, f.Output.IsError, f.Output.Text())
+			calls++
+		}
+	}
+	var after []string
+	o.ended = func() { after = append(after, o.disk()) }
+	_, _, err := o.run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, after)
+}
+
+// Some agents say what they will do in the call, and not in the question about it.
+func TestOtherToldBefore(t *testing.T) {
+	o := withSelf(t, "raw", "told before")
+	_, _, err := o.run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, o.asked, 2)
+	require.Contains(t, o.asked[0].Preview, "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n")
+	require.Contains(t, o.asked[1].Preview, "\n-one\n+TWO\n")
+	require.True(t, strings.HasPrefix(o.asked[0].Subject, "Edit files ["), o.asked[0].Subject)
+	require.NotEqual(t, o.asked[0].Subject, o.asked[1].Subject, "a rule about one is not about the other")
+}
+
+func TestOtherSettings(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, tt := range []struct{ auth, mode, want string }{
+		{"key", "", "auto"},
+		{"key", "ask", "ask"},
+		{"key", "yolo", `set the mode: it has no mode "yolo", but ["auto" "ask"]`},
+		{"", "", `it offers to authenticate itself by ["key"]`},
+		{"browser", "", `authenticate: {"code":-32000,"message":"Authentication required"}; it offers to authenticate itself by ["key"]`},
+	} {
+		o := withAgent(t, AgentConfig{Command: self, Auth: tt.auth, Mode: tt.mode}, "locked", "mode")
+		out, _, err := o.run(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, out.Text(), tt.want)
+		require.Equal(t, tt.want != "auto" && tt.want != "ask", out.IsError)
+	}
 }
 
 func TestOtherConflicts(t *testing.T) {
