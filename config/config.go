@@ -418,6 +418,11 @@ type AgentServer struct {
 	Args []string `toml:"args"`
 	// Variables for the program.
 	Env map[string]string `toml:"env"`
+	// The method by which the agent authenticates itself, if it has to be told, such as "api-key". An error names those that it offers.
+	Auth string `toml:"auth"`
+	// The mode of the agent, such as "default" for one that then asks before it changes something. An error names those that it offers.
+	// Default: that in which it begins.
+	Mode string `toml:"mode"`
 	// The text that tells the model what the agent is good for. Default: one that fits any task.
 	Description string `toml:"description"`
 	// How long a task may take.

@@ -164,8 +164,8 @@ func TestGoodFile(t *testing.T) {
 			},
 		},
 		AgentServers: map[string]config.AgentServer{"colleague": {
-			Command: "other-agent", Args: []string{"--acp"}, Env: map[string]string{"OTHER_KEY": ""}, Description: "Knows the database.",
-			Timeout: 30 * time.Minute,
+			Command: "other-agent", Args: []string{"--acp"}, Env: map[string]string{"OTHER_KEY": ""}, Auth: "api-key", Mode: "any mode",
+			Description: "Knows the database.", Timeout: 30 * time.Minute,
 		}},
 		LanguageServers: map[string]config.LanguageServer{"gopls": {}, "zls": {
 			Command: "zls", Args: []string{"--config-path", "/dev/null"}, Env: map[string]string{"ZIG_LOCAL_CACHE_DIR": "/var/tmp/zig"},

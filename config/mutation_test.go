@@ -175,8 +175,8 @@ func replaced(message string, values map[string]string) func(*rand.Rand, string)
 	return func(_ *rand.Rand, line string) (string, int, string, bool) {
 		key, value, ok := parts(line)
 		wrong, has := values[key]
-		if strings.HasPrefix(value, "[") || key == "max_tokens" && strings.Contains(line, "2_000_000") && message != "is too small" {
-			return "", 0, "", false // a list of the same name, and a limit without a largest value
+		if strings.HasPrefix(value, "[") || value == `"any mode"` || key == "max_tokens" && strings.Contains(line, "2_000_000") && message != "is too small" {
+			return "", 0, "", false // a list of the same name, a mode of another agent, and a limit without a largest value
 		}
 		return key + " = " + wrong, valueColumn(key), message, ok && has
 	}

@@ -27,7 +27,7 @@ func acpExtension() cli.Extension {
 
 func otherAgent(name string, c config.AgentServer, files func() tools.FS, m *tools.Masker, opts ...aycoder.Option) (aycoder.Tool, error) {
 	return acp.Agent(acp.AgentConfig{
-		Name: name, Description: c.Description, Command: c.Command, Args: c.Args, Env: c.Env, Timeout: c.Timeout,
+		Name: name, Description: c.Description, Command: c.Command, Args: c.Args, Env: c.Env, Auth: c.Auth, Mode: c.Mode, Timeout: c.Timeout,
 		Files: files, Masker: m, Options: opts,
 	})
 }
