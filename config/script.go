@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/regular"
 )
 
@@ -308,8 +309,8 @@ func lex(s string) []string {
 	return slices.DeleteFunc(append(out, word.String()), func(w string) bool { return w == "" })
 }
 
-// gap matches a blank after which the user may no longer see what is before it.
-var gap = late.Regexp(`\s{80}`)
+// gap matches a blank after which the user may no longer see what is before it: in a line, or of many lines.
+var gap = late.Regexp(`\s{80}|(?:\n[ \t\r]*){20}`)
 
 // readable returns an error for a question that the user could not judge: one that is too long, or has characters
 // that do not show or change what is shown, such as those of a terminal or of the direction of writing.
@@ -327,6 +328,9 @@ func (q Question) readable() error {
 			r == '\r' && !strings.HasPrefix(shown[i:], "\r\n"):
 			return fmt.Errorf("it has the character %U, which does not show", r)
 		}
+	}
+	if mask.Visible(shown) != shown { // fillers and the like, which count as letters, marks and symbols
+		return errors.New("it has a character that does not show")
 	}
 	return nil
 }
