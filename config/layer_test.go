@@ -109,13 +109,14 @@ func TestVariablesAndFlags(t *testing.T) {
 
 	var got []string
 	for _, d := range diagnostics(t,
-		config.WithLookup(variables("AYCODER_AGENT_MAX_TURNS", "many", "AYCODER_APPROVAL_MODE", "aks")),
+		config.WithLookup(variables("AYCODER_AGENT_MAX_TURNS", "many", "AYCODER_APPROVAL_MODE", "aks", "AYCODER_AGENT_MAX_TOKENS", "0100000")),
 		config.WithFlag("-t", "agent.max_turn", "3"), config.WithFlag("-r", "approval.rules", "x"),
 		config.WithFlag("-c", "agent.max_calls", "0"), config.WithFlag("-s", "language_servers.gopls.settings.staticcheck", "true")) {
 		got = append(got, d.String())
 	}
 	assert.ElementsMatch(t, []string{
 		"error: agent.max_turns must be an integer (variable AYCODER_AGENT_MAX_TURNS)",
+		"error: agent.max_tokens must be an integer (variable AYCODER_AGENT_MAX_TOKENS)", // and not the octal number
 		`error: approval.mode has no such value (variable AYCODER_APPROVAL_MODE); did you mean "ask"?`,
 		"error: agent.max_turn is not a key that a flag can set (flag -t); did you mean agent.max_turns?",
 		"error: approval.rules is not a key that a flag can set (flag -r); did you mean approval.mode?",

@@ -16,7 +16,9 @@ func (f *field) convert(text string) (v any, problem string) {
 	var err error
 	switch f.kind {
 	case kindInteger:
-		v, err = strconv.ParseInt(text, 0, f.bits())
+		if v, err = strconv.ParseInt(text, 0, f.bits()); octal(text) { // which TOML forbids, as it may be meant as decimal
+			err = strconv.ErrSyntax
+		}
 	case kindNumber:
 		v, err = strconv.ParseFloat(text, 64)
 		if n := v.(float64); math.IsNaN(n) || math.IsInf(n, 0) {
@@ -36,6 +38,12 @@ func (f *field) convert(text string) (v any, problem string) {
 		return nil, "must be " + string(f.kind)
 	}
 	return v, ""
+}
+
+// octal reports whether an integer begins with a zero that makes it octal in Go.
+func octal(text string) bool {
+	digits := strings.TrimLeft(text, "+-")
+	return len(digits) > 1 && digits[0] == '0' && !strings.Contains("bBoOxX", digits[1:2])
 }
 
 // bits returns the size of an integer.
