@@ -50,6 +50,21 @@ func TestPrecedence(t *testing.T) {
 	assert.True(t, strings.HasSuffix(l.Origin("agent.thinking").String(), "config.local.toml:5:12"), l.Origin("agent.thinking"))
 }
 
+// A list comes from where its entries do, each of which may be from another source.
+func TestOriginOfLists(t *testing.T) {
+	p := newProject(t, "[tools]\ndisabled = [\"fetch\"]\n")
+	user := file(t, "[tools]\nenv = [\"A\",\n\"B\"]\ndisabled = [\"bash\"]\n[[hooks]]\nevent = \"Stop\"\ncommand = \"x\"\nenv = [\"C\"]\n")
+	l := p.accept(config.WithUserFile(user), config.WithLookup(variables("AYCODER_SANDBOX_READ", "/a,/b")))
+	project := filepath.Join(p.dir, config.ProjectFile)
+	for key, want := range map[string]string{
+		"tools.env": user + ":2:8", "tools.env[1]": user + ":3:1", "hooks": user + ":5:3", "hooks[0]": user + ":5:3",
+		"hooks[0].env": user + ":8:8", "tools.disabled": user + ":4:13", "tools.disabled[1]": project + ":2:13",
+		"sandbox.read": "variable AYCODER_SANDBOX_READ", "sandbox.write": "default", "tools.env[2]": "default",
+	} {
+		assert.Equal(t, want, l.Origin(key).String(), key)
+	}
+}
+
 // A managed value is the largest possible: others may be stricter, and none looser.
 func TestManaged(t *testing.T) {
 	managed := "agent.max_turns = 30\nagent.max_cost = 2\napproval.mode = \"ask\"\nsandbox.mode = \"on\"\nsandbox.network = false\n" +

@@ -134,6 +134,7 @@ type Loaded struct {
 	Questions []Question
 
 	leaves  map[string]*node
+	entered map[string]Origin   // the lists that have entries, and these
 	files   map[string][]byte   // the contents of the files that were read
 	hashes  hashes              // of these files and of scripts
 	trusted map[Origin]Question // of the elements of projects that are on
@@ -169,11 +170,15 @@ func (l *Loaded) Verify(at Origin) error {
 	return nil
 }
 
-// Origin returns where the value of a key comes from, such as "agent.max_turns" or "models.main.model". It
-// returns the source Default for a key that nothing sets.
+// Origin returns where the value of a key comes from, such as "agent.max_turns" or "models.main.model". That of a list,
+// such as "hooks", is the place of its first entry, "hooks[0]", since the entries may come from several files. It returns the
+// source Default for a key that nothing sets.
 func (l *Loaded) Origin(key string) Origin {
 	if n := l.leaves[key]; n != nil {
 		return n.at
+	}
+	if at, ok := l.entered[key]; ok {
+		return at
 	}
 	return Origin{Source: Default}
 }
@@ -236,7 +241,8 @@ func load(s setup, kept map[string][]byte) (*Loaded, error) {
 func (l *loader) result() (*Loaded, error) {
 	l.tree.rekey("")
 	l.tree.store(reflect.ValueOf(&l.loaded.Config).Elem())
-	l.loaded.leaves = l.tree.leaves()
+	l.loaded.leaves, l.loaded.entered = l.tree.leaves(), map[string]Origin{}
+	l.tree.entries(l.loaded.entered)
 	l.loaded.Diagnostics = l.sorted()
 	return l.loaded, l.err()
 }

@@ -214,6 +214,19 @@ func (n *node) leaves() map[string]*node {
 	return all
 }
 
+// entries adds the places of all entries of lists, and those of the lists.
+func (n *node) entries(to map[string]Origin) {
+	for i, item := range n.items {
+		if to[item.key] = item.from; i == 0 {
+			to[n.key] = item.from
+		}
+		item.entries(to)
+	}
+	for _, kid := range n.kids {
+		kid.entries(to)
+	}
+}
+
 // rekey sets the keys of a node and of all below it.
 func (n *node) rekey(key string) {
 	n.key = key

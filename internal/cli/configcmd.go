@@ -62,9 +62,24 @@ func valuesOf(loaded *config.Loaded) ([]shownValue, error) {
 	}
 	var out []shownValue
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		out = append(out, shownValue{key, values[key], loaded.Origin(key).String()})
+		out = append(out, shownValue{key, values[key], placesOf(loaded, key)})
 	}
 	return out, nil
+}
+
+// placesOf returns where a value comes from: of a list, the first entry of each source.
+func placesOf(loaded *config.Loaded, key string) string {
+	at := loaded.Origin(key)
+	text := at.String()
+	for i, last := 1, at; ; i++ {
+		if at = loaded.Origin(fmt.Sprintf("%s[%d]", key, i)); at.Source == config.Default {
+			return text
+		}
+		if at.Source != last.Source || at.File != last.File {
+			text += ", " + at.String()
+		}
+		last = at
+	}
 }
 
 // defaults returns the default values of the keys that a schema describes.

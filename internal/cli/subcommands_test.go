@@ -75,6 +75,8 @@ base_url = "https://user:hunter2@example.com"
 headers = {X-Key = "hunter2"}
 [agent]
 max_turns = 7
+[tools]
+disabled = ["fetch", "glob"]
 `
 
 func TestConfigCommand(t *testing.T) {
@@ -83,7 +85,7 @@ func TestConfigCommand(t *testing.T) {
 	home, state := t.TempDir(), t.TempDir()
 	file := filepath.Join(home, "aycoder/config.toml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	env := []string{"XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + state, "AYCODER_AGENT_MAX_CALLS=9"}
+	env := []string{"XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + state, "AYCODER_AGENT_MAX_CALLS=9", "AYCODER_TOOLS_DISABLED=todo"}
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 
 	write(someConfig)
@@ -97,6 +99,7 @@ func TestConfigCommand(t *testing.T) {
 	require.Equal(t, [2]string{"7", file + ":8:13"}, values["agent.max_turns"])
 	require.Equal(t, [2]string{"9", "variable AYCODER_AGENT_MAX_CALLS"}, values["agent.max_calls"])
 	require.Equal(t, [2]string{"ask", "default"}, values["approval.mode"])
+	require.Equal(t, [2]string{"3 entries", file + ":10:13, variable AYCODER_TOOLS_DISABLED"}, values["tools.disabled"])
 	require.Equal(t, "claude-x", values["models.m.model"][0])
 	require.NotContains(t, got.out, "hunter2")
 	require.Contains(t, runProgram(t, env, "", "config").out, "agent.max_turns")
