@@ -70,6 +70,9 @@ func (a *app) enterWorktree(ctx context.Context, name string) (*worktree, error)
 
 // add makes the worktree. A branch that is left of an earlier one goes on.
 func (w *worktree) add(ctx context.Context) (err error) {
+	if err := w.runsNothing(ctx); err != nil {
+		return err
+	}
 	if _, err := git(ctx, w.main, "rev-parse", "-q", "--verify", "refs/heads/"+w.name); err == nil {
 		_, err = git(ctx, w.main, "worktree", "add", w.dir, w.name)
 		return err
@@ -79,6 +82,23 @@ func (w *worktree) add(ctx context.Context) (err error) {
 	}
 	_, err = git(ctx, w.main, "worktree", "add", "-b", w.name, w.dir, w.base)
 	return err
+}
+
+// runsNothing returns an error if the configuration in the repository names a program that would run as git checks out files:
+// it comes with the directory, which nobody may have trusted.
+func (w *worktree) runsNothing(ctx context.Context) error {
+	const programs = `^(filter|lfs\.customtransfer|lfs\.extension)\..*\.(clean|smudge|process|path)$`
+	all, err := git(ctx, w.main, "config", "--show-scope", "--name-only", "--get-regexp", programs)
+	if e, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && e.ExitCode() == 1) { // 1 is that there is none
+		return err
+	}
+	for line := range strings.Lines(all) {
+		if scope, key, _ := strings.Cut(strings.TrimSpace(line), "\t"); scope == "local" || scope == "worktree" {
+			return &aycoder.ConfigError{Option: "-w " + w.name, Err: fmt.Errorf("%s in the configuration of the repository would run a program; "+
+				"if you trust it, make the worktree yourself: git worktree add -b %s %s", cleanLine(key), w.name, quoteShell(w.dir))}
+		}
+	}
+	return nil
 }
 
 // changes says what would be lost with the worktree, or "". Files that git ignores count: nothing else has them. The
@@ -148,11 +168,13 @@ func (w *worktree) end(a *app) {
 	}
 }
 
-// git runs git in a directory, and returns what it prints. No hook or monitor of the repository runs.
+// git runs git in a directory, and returns what it prints. No hook or monitor of the repository runs, and what a partial clone lacks
+// is not fetched, for which its configuration can name a program. Filters can run: see runsNothing.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false"}, args...)...)
 	var out, problem bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &problem
+	cmd.Env = append(os.Environ(), "GIT_ALLOW_PROTOCOL=none")
 	if err := cmd.Run(); err != nil {
 		if text := strings.TrimSpace(problem.String()); text != "" {
 			err = errors.New(text)

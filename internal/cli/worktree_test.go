@@ -135,6 +135,68 @@ func TestWorktreeWithHiddenFiles(t *testing.T) {
 	}
 }
 
+// The configuration of a repository may be a stranger's: no program that it names runs, unless the user makes the worktree.
+func TestWorktreeOfAStranger(t *testing.T) {
+	for _, tt := range []struct {
+		name, attributes, want string
+		set                    func(run func(args ...string) string, dir, program string)
+	}{
+		{"filter", "*.txt filter=Odd.x", "filter.Odd.x.smudge in the configuration of the repository would run a program",
+			func(run func(args ...string) string, _, program string) {
+				run("config", "filter.Odd.x.smudge", program)
+			}},
+		{"included process", "*.txt filter=x", "filter.x.process",
+			func(run func(args ...string) string, dir, program string) {
+				run("config", "--file", filepath.Join(dir, ".git", "more"), "filter.x.process", program)
+				run("config", "include.path", "more")
+			}},
+		{"partial clone", "", "a.txt",
+			func(run func(args ...string) string, dir, program string) {
+				blob := strings.TrimSpace(run("rev-parse", "HEAD:a.txt"))
+				require.NoError(t, os.Remove(filepath.Join(dir, ".git", "objects", blob[:2], blob[2:])))
+				run("config", "core.repositoryformatversion", "1")
+				run("config", "extensions.partialClone", "origin")
+				run("config", "remote.origin.promisor", "true")
+				run("config", "remote.origin.url", dir)
+				run("config", "remote.origin.uploadpack", program)
+			}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, run := repository(t)
+			at(t)
+			t.Chdir(dir)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("only here\n"), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte(tt.attributes+"\n"), 0o644))
+			run("add", ".")
+			run("commit", "-qm", "two")
+			ran := filepath.Join(t.TempDir(), "ran")
+			tt.set(run, dir, "touch "+ran+";")
+			_, err := (&app{getenv: os.Getenv}).enterWorktree(t.Context(), "task")
+			require.ErrorContains(t, err, tt.want)
+			require.NoFileExists(t, ran)
+		})
+	}
+}
+
+// A filter of the user works as ever, such as that of git-lfs.
+func TestWorktreeFilterOfTheUser(t *testing.T) {
+	dir, run := repository(t)
+	at(t)
+	t.Chdir(dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("small\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte("*.txt filter=x\n"), 0o644))
+	run("add", ".")
+	run("commit", "-qm", "two")
+	file := filepath.Join(t.TempDir(), "gitconfig")
+	require.NoError(t, os.WriteFile(file, []byte("[filter \"x\"]\nsmudge = tr a-z A-Z\n"), 0o644))
+	t.Setenv("GIT_CONFIG_GLOBAL", file)
+	w, err := (&app{getenv: os.Getenv}).enterWorktree(t.Context(), "task")
+	require.NoError(t, err)
+	data, err := os.ReadFile(filepath.Join(w.dir, "a.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "SMALL\n", string(data))
+}
+
 // The user is asked what becomes of a worktree in which something was made. Commits stay in any case.
 func TestWorktreeAtTheEnd(t *testing.T) {
 	timed.Serial(t)
