@@ -96,6 +96,11 @@ func unnamed(command string, words []string) (names, sources []string) {
 			names = append(names, "GNUmakefile", "makefile", "Makefile")
 		case w == "npm", w == "pnpm", w == "yarn":
 			names = append(names, "package.json")
+		case w == "node", w == "nodejs", w == "bun", w == "deno", w == "tsx", w == "ts-node":
+			sources = append(sources, "package.json", "index.*")
+			if names = append(names, extended(words)...); w == "bun" || w == "deno" { // which run scripts of these, as npm does
+				names = append(names, "package.json", "deno.json", "deno.jsonc")
+			}
 		case w == "just":
 			names = append(names, "justfile", "Justfile", ".justfile")
 		case w == "rake":
@@ -104,8 +109,6 @@ func unnamed(command string, words []string) (names, sources []string) {
 			names = append(names, "Taskfile.yml", "Taskfile.yaml")
 		case w == "go" && goRun().MatchString(command):
 			sources = append(sources, "*.go", "*.[sSchm]", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.syso")
-		case w == "node", w == "nodejs", w == "bun", w == "deno", w == "tsx", w == "ts-node":
-			sources = append(sources, "package.json", "index.*")
 		case strings.HasPrefix(w, "python") && !strings.Contains(w, "/"):
 			sources = append(sources, "__main__.py")
 			for _, m := range module().FindAllStringSubmatch(command, maxDirs) {
@@ -114,6 +117,16 @@ func unnamed(command string, words []string) (names, sources []string) {
 		}
 	}
 	return names, sources
+}
+
+// extended returns the files that node and the like may take for words: ./check is check.js.
+func extended(words []string) (files []string) {
+	for _, w := range words {
+		for _, ext := range []string{".js", ".cjs", ".mjs", ".ts", ".tsx", ".jsx"} {
+			files = append(files, w+ext)
+		}
+	}
+	return files
 }
 
 // goRun matches go run, and not the flag of go test.

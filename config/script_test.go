@@ -66,7 +66,7 @@ func TestScriptsOfPrograms(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
 		"Makefile", "package.json", "justfile", "index.js", "cmd/hook/main.go", "cmd/hook/asm.s", "cmd/hook/main_test.go", "cmd/hook/notes.md",
-		"hooks/main.go", "hooks/Makefile", "hooks/index.js", "hooks/package.json", "pkg/__init__.py", "pkg/__main__.py", "pkg/other.py",
+		"deno.json", "hooks/lint.js", "setup.cjs", "hooks/main.go", "hooks/Makefile", "hooks/index.js", "hooks/package.json", "pkg/__init__.py", "pkg/__main__.py", "pkg/other.py",
 		"pkg/sub/__main__.py", "single.py", "src/app.go", "main.go",
 	} {
 		write(t, filepath.Join(dir, name), "x\n")
@@ -82,6 +82,11 @@ func TestScriptsOfPrograms(t *testing.T) {
 		"node ./hooks":                        "hooks/index.js hooks/package.json",
 		"node .":                              "index.js package.json",
 		"node --version":                      "",
+		"node hooks/lint":                     "hooks/lint.js",
+		"cd hooks && tsx ./lint":              "hooks/index.js hooks/lint.js hooks/package.json",
+		"node -r ./setup src/app.go":          "setup.cjs src/app.go",
+		"bun run lint":                        "deno.json package.json",
+		"deno task lint":                      "deno.json package.json",
 		"python3 -m pkg":                      "pkg/__init__.py pkg/__main__.py",
 		"/usr/bin/python3.12 -I -m 'pkg.sub'": "pkg/__init__.py pkg/sub/__main__.py",
 		"uv run python -m single":             "single.py",
