@@ -104,6 +104,7 @@ type copier struct {
 	root  *os.Root
 	count int
 	bytes int64
+	left  []string // links, pipes and the like, which are not copied
 }
 
 func (c *copier) put(name string, run bool, r io.Reader, size int64) error {
@@ -138,24 +139,25 @@ func (c *copier) put(name string, run bool, r io.Reader, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// fetch copies what a source has into a directory, and returns the source with its commit.
-func fetch(ctx context.Context, s Source, to string) (Source, error) {
+// fetch copies what a source has into a directory, and returns the source with its commit, and what is left out.
+func fetch(ctx context.Context, s Source, to string) (_ Source, left []string, err error) {
 	if err := s.check(); err != nil {
-		return s, err
+		return s, nil, err
 	}
 	root, err := os.OpenRoot(to)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	defer root.Close()
 	c := &copier{root: root}
 	if s.Git != "" {
-		return c.git(ctx, s)
+		s, err = c.git(ctx, s)
+		return s, c.left, err
 	}
-	if s.Path, err = filepath.Abs(s.Path); err != nil {
-		return s, err
+	if s.Path, err = filepath.Abs(s.Path); err == nil {
+		err = c.directory(ctx, s.Path, filepath.FromSlash(s.Subdir))
 	}
-	return s, c.directory(ctx, s.Path, filepath.FromSlash(s.Subdir))
+	return s, c.left, err
 }
 
 // directory copies a directory, or one below it to which no link leads out.
@@ -177,7 +179,7 @@ func (c *copier) directory(ctx context.Context, dir, below string) error {
 		}
 		defer from.Close()
 	}
-	w := walker{root: from, copies: true, left: func(string) {}}
+	w := walker{root: from, copies: true, left: func(name string) { c.left = append(c.left, name) }}
 	w.visit = func(name string, info fs.FileInfo) error {
 		data, err := regular.ReadIn(from, filepath.FromSlash(name), maxFile)
 		if err != nil {
@@ -258,7 +260,11 @@ func (c *copier) batch(list []byte, in io.Writer, out *bufio.Reader) error {
 	for e := range bytes.SplitSeq(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
 		head, name, ok := strings.Cut(string(e), "\t") // mode SP type SP object SP+ size TAB name, see git-ls-tree(1)
 		f := strings.Fields(head)
-		if !ok || len(f) != 4 || f[0] != "100644" && f[0] != "100755" {
+		if !ok || len(f) != 4 {
+			continue
+		}
+		if f[0] != "100644" && f[0] != "100755" {
+			c.left = append(c.left, name)
 			continue
 		}
 		size, err := strconv.ParseInt(f[3], 10, 64)

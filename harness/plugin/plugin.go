@@ -96,7 +96,7 @@ func read(ctx context.Context, dir, name string) (*Plugin, error) {
 	}
 	p := &Plugin{Dir: dir, Files: files, Hash: files.hash(), Servers: map[string]config.Server{}}
 	for _, name := range files.left {
-		p.warn(name, 0, "is a symbolic link or no regular file, and is left out")
+		p.leftOut(name)
 	}
 	m, err := p.manifest()
 	if err != nil {
@@ -129,6 +129,10 @@ func (p *Plugin) warn(file string, at int, format string, args ...any) {
 	if len(p.Warnings) < 1000 {
 		p.Warnings = append(p.Warnings, project.Warning{File: path.Join(p.Name, file), Line: at, Message: fmt.Sprintf(format, args...)})
 	}
+}
+
+func (p *Plugin) leftOut(name string) {
+	p.warn(name, 0, "is a symbolic link or no regular file, and is left out")
 }
 
 var manifests = []string{".claude-plugin/plugin.json", "plugin.json"}

@@ -231,6 +231,17 @@ func TestHostileRepositories(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ".git/hooks", name), []byte("#!/bin/sh\ntouch "+proof+"\n"), 0o755))
 	}
 	s := plugin.NewStore(t.TempDir())
+	for _, from := range []plugin.Source{{Git: address, Name: "evil"}, {Path: dir, Name: "evil"}} {
+		st, err := s.Stage(t.Context(), from)
+		require.NoError(t, err)
+		var notes []string
+		for _, w := range st.Plugin.Warnings {
+			notes = append(notes, w.String())
+		}
+		require.Contains(t, strings.Join(notes, "\n"), "skills: is a symbolic link", from)
+		require.Equal(t, from.Git != "", strings.Contains(strings.Join(notes, "\n"), "evil/m: "), "a module is left out")
+		require.NoError(t, st.Discard())
+	}
 	p := install(t, s, plugin.Source{Git: address, Name: "evil"})
 	require.NoFileExists(t, proof)
 	require.Equal(t, []string{".gitattributes", ".gitmodules", ".lfsconfig", "commands/a.md", "hidden"}, p.Files.Names())

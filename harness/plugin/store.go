@@ -221,11 +221,15 @@ func (s *Store) stage(ctx context.Context, from Source) (_ *Staged, err error) {
 			_ = st.Discard()
 		}
 	}()
-	if st.Source, err = fetch(ctx, from, st.dir); err != nil {
+	var left []string
+	if st.Source, left, err = fetch(ctx, from, st.dir); err != nil {
 		return nil, err
 	}
 	if st.Plugin, err = read(ctx, st.dir, from.name()); err != nil {
 		return nil, err
+	}
+	for _, name := range left { // which are not in the copy
+		st.Plugin.leftOut(name)
 	}
 	if from.Name != "" && st.Plugin.Name != from.Name {
 		return nil, fmt.Errorf("it is %q and not %q", st.Plugin.Name, from.Name)

@@ -131,13 +131,16 @@ func (p *pluginCommand) add(ctx context.Context, from plugin.Source, name string
 	if err != nil {
 		return err
 	}
-	offers, _ := plugin.ParseIndex(data, st.Source)
+	offers, problems := plugin.ParseIndex(data, st.Source)
 	if o, ok := first(offers, func(o plugin.Offer) bool { return o.Name == name }); ok {
 		return p.add(ctx, o.Source, "")
 	}
 	fmt.Fprintf(p.out, "%s has an index:\n", clean(from.String()))
 	for _, o := range offers {
 		fmt.Fprintf(p.out, "  %s: %s\n", o.Name, o.Description)
+	}
+	for _, problem := range problems {
+		fmt.Fprintln(p.out, "  note:", clean(problem.Error()))
 	}
 	return errors.New("name one of these plugins")
 }

@@ -15,7 +15,7 @@ func TestPluginCommands(t *testing.T) {
 	t.Parallel()
 	home, from := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
-		".claude-plugin/marketplace.json": `{"plugins": [{"name": "lint", "source": "./lint", "description": "Checks"}]}`,
+		".claude-plugin/marketplace.json": `{"plugins": [{"name": "lint", "source": "./lint", "description": "Checks"}, {"name": "up", "source": "../up"}]}`,
 		"lint/plugin.json":                `{"name": "lint", "version": "2", "description": "Checks code."}`,
 		"lint/commands/fix.md":            "Fix it\n",
 	} {
@@ -34,7 +34,9 @@ func TestPluginCommands(t *testing.T) {
 	require.Contains(t, cli(exitUsage, "dance"), `there is no "dance"; aycoder plugin -h tells more`)
 	require.Contains(t, cli(exitUsage, "add"), "it is used so: aycoder plugin add source [name]")
 	require.Contains(t, cli(exitError, "add", filepath.Join(from, "none")), "aycoder: fetch plugin")
-	require.Contains(t, cli(exitError, "add", from), "lint: Checks")
+	offered := cli(exitError, "add", from, "up")
+	require.Contains(t, offered, "lint: Checks")
+	require.Contains(t, offered, `note: offer plugin "up": "plugins[1]": "../up" is not in the directory of the index`)
 	out := cli(exitOK, "add", from, "lint")
 	require.Contains(t, out, "lint 2: Checks code.\n  command /lint:fix\n")
 	require.Contains(t, out, "It does nothing until you trust it")
