@@ -199,6 +199,9 @@ type Approval struct {
 	Timeout time.Duration `toml:"timeout" min:"1s" high:"720h" tight:"lower" project:"tighter"`
 	// Rules that allow calls, deny them, or ask about them. The rules of all files add up.
 	Rules []Rule `toml:"rules" project:"add"`
+
+	// Least is the mode of the managed file, or "": no other may be less strict, also one that the user chooses later.
+	Least policy.Mode `toml:"-"`
 }
 
 // Rule is a [policy.Rule] with the source that it came from.

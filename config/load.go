@@ -212,6 +212,7 @@ type loader struct {
 	malformed bool
 	may       *allowance // for questions
 	asked     int        // questions
+	least     *node      // the mode of the managed file, or nil
 	answers   func() (map[string]answer, error)
 }
 
@@ -241,6 +242,9 @@ func load(s setup, kept map[string][]byte) (*Loaded, error) {
 func (l *loader) result() (*Loaded, error) {
 	l.tree.rekey("")
 	l.tree.store(reflect.ValueOf(&l.loaded.Config).Elem())
+	if l.least != nil {
+		l.least.store(reflect.ValueOf(&l.loaded.Config.Approval.Least).Elem())
+	}
 	l.loaded.leaves, l.loaded.entered = l.tree.leaves(), map[string]Origin{}
 	l.tree.entries(l.loaded.entered)
 	l.loaded.Diagnostics = l.sorted()
@@ -338,8 +342,16 @@ func (l *loader) layer(tree, profile *node) {
 	for _, n := range []*node{tree, profile} {
 		if n != nil {
 			l.expand(n, l.lookup)
+			l.limitMode(n.find("approval", "mode"))
 			l.tree.merge(n)
 		}
+	}
+}
+
+// limitMode notes the mode of the managed file.
+func (l *loader) limitMode(n *node) {
+	if n != nil && n.value != nil && n.from.Source == Managed && (l.least == nil || n.field.tighter(n.value, l.least.value)) {
+		l.least = n
 	}
 }
 

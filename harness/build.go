@@ -431,7 +431,7 @@ func (b *builder) approver(context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Configure(policy.Configured{Rules: rulesOf(b.in.settings)}); err != nil {
+		if err := p.Configure(policy.Configured{Least: b.in.settings.Approval.Least, Rules: rulesOf(b.in.settings)}); err != nil {
 			return err
 		}
 		b.Policy, b.Approver = p, p

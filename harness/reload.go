@@ -203,7 +203,7 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 		limits = lowest(limits, limitsOf(s))
 	}
 	if b.Policy != nil {
-		if err := b.Policy.Configure(policy.Configured{Mode: x.mode(c), Rules: rules}); err != nil {
+		if err := b.Policy.Configure(policy.Configured{Mode: x.mode(c), Least: c.Approval.Least, Rules: rules}); err != nil {
 			b.in.verify = x.now.Verify
 			return err
 		}

@@ -176,3 +176,19 @@ func TestUntrustedTexts(t *testing.T) {
 	}
 	require.NoFileExists(t, filepath.Join(dir, "hooked"))
 }
+
+// The mode of the managed file is the least strict one, also for a host, a user and a session that goes on.
+func TestManagedMode(t *testing.T) {
+	managed := filepath.Join(t.TempDir(), "managed.toml")
+	require.NoError(t, os.WriteFile(managed, []byte("approval.mode = \"ask\"\n"), 0o644))
+	src, err := config.NewReloader(config.WithManagedFile(managed), config.WithFlag("-mode", "approval.mode", "full-auto"))
+	require.NoError(t, err)
+	loose := policy.WithMode(policy.FullAuto)
+	rt := open(t, t.TempDir(), harness.WithClient(script.New()), harness.WithReloader(src), harness.WithPolicyOptions(loose))
+	require.Equal(t, policy.Ask, rt.Policy.Mode())
+	require.Error(t, rt.Policy.SetMode(policy.AcceptEdits))
+	require.NoError(t, os.WriteFile(managed, []byte("approval.mode = \"plan\"\n"), 0o644))
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Equal(t, policy.Plan, rt.Policy.Mode())
+	require.Error(t, rt.Policy.SetMode(policy.Ask))
+}

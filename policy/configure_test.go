@@ -62,6 +62,28 @@ func TestConfigure(t *testing.T) {
 	require.Empty(t, p.Ignored())
 }
 
+// No mode is less strict than the least one of the configuration, whoever sets it.
+func TestLeastMode(t *testing.T) {
+	p, err := policy.New(policy.WithMode(policy.FullAuto))
+	require.NoError(t, err)
+	loose, err := p.MarshalJSON()
+	require.NoError(t, err)
+	require.Error(t, p.Configure(policy.Configured{Least: "yolo"}))
+	require.NoError(t, p.Configure(policy.Configured{Least: policy.Ask}))
+	require.Equal(t, policy.Ask, p.Mode(), "that of the host")
+	for _, m := range []policy.Mode{policy.FullAuto, policy.AcceptEdits} {
+		require.ErrorContains(t, p.SetMode(m), "less strict than ask")
+	}
+	require.NoError(t, p.SetMode(policy.Plan))
+	require.NoError(t, p.SetMode(policy.Ask))
+	require.NoError(t, p.UnmarshalJSON(loose))
+	require.Equal(t, policy.Ask, p.Mode(), "that of a session")
+	require.NoError(t, p.Configure(policy.Configured{Mode: policy.FullAuto, Least: policy.Plan}))
+	require.Equal(t, policy.Plan, p.Mode(), "that of another source")
+	require.NoError(t, p.Configure(policy.Configured{}))
+	require.NoError(t, p.SetMode(policy.FullAuto), "there is no such limit any more")
+}
+
 // A decision is made with one configuration: here exactly one of the two denies the script.
 func TestConfigureIsAtomic(t *testing.T) {
 	p, err := policy.New()

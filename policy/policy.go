@@ -194,6 +194,7 @@ type Policy struct {
 // decisions need no lock.
 type snapshot struct {
 	mode    Mode
+	least   Mode   // see Configured
 	rules   []rule // sorted, so that their order in a source does not matter
 	ignored []rule
 	tainted bool
@@ -377,13 +378,17 @@ func (p *Policy) change(f func(*snapshot) error) error {
 // Mode returns the mode that is in force.
 func (p *Policy) Mode() Mode { return p.now.Load().mode }
 
-// SetMode changes the mode. Decisions that the policy has already made do not change.
+// SetMode changes the mode. Decisions that the policy has already made do not change. A mode that is less strict than
+// the configuration permits is an error: see [Configured].
 func (p *Policy) SetMode(m Mode) error {
 	m, err := ParseMode(string(cmp.Or(m, Ask)))
 	if err != nil {
 		return err
 	}
 	return p.change(func(s *snapshot) error {
+		if s.atLeast(m) != m {
+			return &aycoder.ConfigError{Option: "mode " + string(m), Err: fmt.Errorf("the configuration permits none that is less strict than %s", s.least)}
+		}
 		s.mode = m
 		return nil
 	})
@@ -437,7 +442,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	return p.change(func(s *snapshot) error {
-		s.mode, s.tainted = mode, s.tainted || k.Tainted
+		s.mode, s.tainted = s.atLeast(mode), s.tainted || k.Tainted
 		return s.add(p, Session, k.Rules)
 	})
 }

@@ -179,7 +179,9 @@ func (s *session) resumed(o *options) {
 		s.Notify("session", err.Error())
 	}
 	if o.mode != "" && s.Policy.Mode() != o.mode {
-		_ = s.Policy.SetMode(o.mode) // the flag was checked
+		if err := s.Policy.SetMode(o.mode); err != nil {
+			s.Notify("config", err.Error())
+		}
 	}
 }
 

@@ -17,8 +17,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/providers/script"
 )
 
 // A kept is a directory with conversations, and the program in it.
@@ -455,4 +460,26 @@ func TestForesees(t *testing.T) {
 		k.run(exitOK, "-p", "fix the lexer").err)
 	require.NotContains(t, k.run(exitOK, "-p", "-c", "go on").err, "similar tasks", "it has begun")
 	require.NotContains(t, k.run(exitOK, "-p", "-max-cost", "1", "fix the lexer").err, "similar tasks")
+}
+
+// A flag chooses no mode that the administrator does not permit, and the user is told.
+func TestManagedModeAndFlag(t *testing.T) {
+	managed := filepath.Join(t.TempDir(), "managed.toml")
+	require.NoError(t, os.WriteFile(managed, []byte("approval.mode = \"plan\"\n"), 0o600))
+	loaded, err := config.Load(config.WithManagedFile(managed))
+	require.NoError(t, err)
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New(script.Say("ok"))), harness.WithConfig(loaded),
+		harness.WithStore(journal.Memory(), ""))
+	require.NoError(t, err)
+	defer rt.Close()
+	(&session{Runtime: rt}).resumed(&options{mode: policy.FullAuto})
+	require.Equal(t, policy.Plan, rt.Policy.Mode())
+	var told []string
+	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+		require.NoError(t, err)
+		if n, ok := ev.(*aycoder.Notice); ok {
+			told = append(told, n.Text)
+		}
+	}
+	require.Equal(t, []string{"mode full-auto: the configuration permits none that is less strict than plan"}, told)
 }
