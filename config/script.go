@@ -197,6 +197,8 @@ func (f *finder) look(name string) error {
 		f.dirs = appendNew(f.dirs, name)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", name)
+	case strings.ContainsAny(name, "\n\r\t") || legible(name) != nil:
+		return fmt.Errorf("the name %q does not show as it is", name)
 	default:
 		f.out = appendNew(f.out, name)
 	}
@@ -335,6 +337,11 @@ func (q Question) readable() error {
 	if gap().MatchString(shown) {
 		return errors.New("it has a long blank, which does not show, and could move the rest out of sight")
 	}
+	return legible(shown)
+}
+
+// legible returns an error for a text with characters that do not show.
+func legible(shown string) error {
 	for i, r := range shown {
 		switch {
 		case r == utf8.RuneError, !unicode.IsPrint(r) && !strings.ContainsRune("\n\t\r", r),

@@ -104,6 +104,15 @@ func TestScriptsOfPrograms(t *testing.T) {
 		require.NoError(t, err, command)
 		assert.Equal(t, want, strings.Join(q.Scripts, " "), command)
 	}
+	for _, name := range []string{"a\x1b[2J.go", "a\nvariables that it gets: none.go", "a\u202e.go", "a\u2800.go"} {
+		odd := t.TempDir()
+		write(t, filepath.Join(odd, "cmd", "main.go"), "x\n")
+		if os.WriteFile(filepath.Join(odd, "cmd", name), nil, 0o644) != nil {
+			continue // the system has no such names
+		}
+		_, err := config.Question{Kind: "x", Root: odd, File: "cmd/main.go", Command: "go run ./cmd"}.Bind()
+		require.ErrorContains(t, err, "does not show as it is")
+	}
 	for i := range 300 {
 		write(t, filepath.Join(dir, "many", fmt.Sprintf("a%d.go", i)), "x\n")
 	}
