@@ -8,14 +8,17 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/aycoder/aycoder/internal/cli/ttytest"
 )
@@ -456,6 +459,21 @@ func TestInterruptsInAnEditor(t *testing.T) {
 	p.expect("> ")
 	p.Type("\x04")
 	p.ends(exitOK)
+}
+
+// An interrupt that the process has got while an editor had the terminal stops nothing later, also if package signal has
+// still to pass it on.
+func TestInterruptOfAnEditorIsDropped(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	u := &ui{signals: make(chan os.Signal, 4)}
+	for range 500 {
+		signal.Notify(u.signals, os.Interrupt)
+		require.NoError(t, unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGINT)) // this thread gets it before the call returns
+		u.dropInterrupts()
+		signal.Stop(u.signals) // from here on, nothing comes
+		require.Empty(t, u.signals)
+	}
 }
 
 // A program that was started by nohup goes on when its terminal has gone.

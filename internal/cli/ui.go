@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -123,6 +124,9 @@ func (u *ui) key(ticks <-chan time.Time) (tty.Key, error) {
 
 // dropInterrupts forgets the interrupts that have come: they were not for what comes now.
 func (u *ui) dropInterrupts() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt)
+	signal.Stop(c) // waits until package signal has passed on what the process has got
 	for range len(u.signals) {
 		if sig := <-u.signals; sig != os.Interrupt {
 			select {
