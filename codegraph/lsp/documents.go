@@ -71,6 +71,11 @@ func (x *session) resend(name, text string) {
 	d.count = x.store.expect(name)
 	x.soil()
 	id := map[string]any{"uri": x.uri(name), "version": d.version}
+	if again && x.Reopen {
+		again = false
+		d.count++ // of the closed file
+		_ = x.conn.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": x.uri(name)}})
+	}
 	if again {
 		_ = x.conn.notify("textDocument/didChange", map[string]any{
 			"textDocument": id, "contentChanges": []any{map[string]string{"text": text}}})

@@ -125,10 +125,16 @@ func (f *fakeServer) handle(m *fakeMessage) {
 		f.texts[m.Params.TextDocument.URI] = m.Params.TextDocument.Text
 		f.opened(m)
 	case "textDocument/didChange":
-		f.texts[m.Params.TextDocument.URI] = m.Params.ContentChanges[0].Text
-		f.opened(m)
+		last, now := f.texts[m.Params.TextDocument.URI], m.Params.ContentChanges[0].Text
+		f.texts[m.Params.TextDocument.URI] = now
+		if f.mode != "changes" || strings.Contains(last+now, "error: ") {
+			f.opened(m)
+		}
 	case "textDocument/didClose":
 		delete(f.texts, m.Params.TextDocument.URI)
+		if f.mode == "changes" {
+			publish(m.Params.TextDocument.URI, 0, []any{})
+		}
 	case "workspace/didChangeWatchedFiles":
 		for _, c := range m.Params.Changes {
 			f.remember(fmt.Sprintf("%d %s", c.Type, filepath.Base(c.URI)))
@@ -240,7 +246,7 @@ func (f *fakeServer) opened(m *fakeMessage) {
 			return
 		}
 	}
-	if f.mode == "unversioned" {
+	if f.mode == "unversioned" || f.mode == "changes" {
 		version = 0
 	}
 	if f.mode != "pull" {

@@ -34,6 +34,9 @@ type Server struct {
 	// Settings is a JSON object with the settings of the server. It is sent as the initialization options, and as the
 	// answer when the server asks for its configuration, of which sections are objects in it. Default: none.
 	Settings json.RawMessage
+	// Reopen closes a file and opens it again for each new text. Some servers need that: they publish no errors for a text
+	// without errors if the one before had none either. They publish when a file is closed, and do not say of which version.
+	Reopen bool
 	// Env is added to the environment of the server, in the form "NAME=value". Apart from that, the server
 	// gets the same variables as the commands of package tools, without the host's secrets.
 	Env []string
@@ -59,7 +62,9 @@ func Known(name string) (Server, bool) {
 		return Server{Command: []string{name, "--stdio"}, Languages: map[string]string{
 			".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "typescriptreact",
 			".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".jsx": "javascriptreact",
-		}, Watch: []string{"package.json", "tsconfig*.json", "jsconfig.json"}}, true
+		}, Watch: []string{"package.json", "tsconfig*.json", "jsconfig.json"},
+			// While a project is loaded, the server would answer from the open files alone.
+			Settings: json.RawMessage(`{"tsserver":{"useSyntaxServer":"never"}}`), Reopen: true}, true
 	case "rust-analyzer":
 		return Server{Command: []string{name}, Languages: map[string]string{".rs": "rust"},
 			Watch: []string{"Cargo.toml", "Cargo.lock"}}, true

@@ -24,7 +24,7 @@ import (
 func fake(mode string) lsp.Server {
 	return lsp.Server{
 		Command: []string{os.Args[0]}, Languages: map[string]string{".fake": "fake"}, Watch: []string{"project.txt"},
-		Settings: json.RawMessage(`{"fake":{"sub":{"level":3}}}`), Env: []string{modeVariable + "=" + mode}, Memory: -1,
+		Settings: json.RawMessage(`{"fake":{"sub":{"level":3}}}`), Env: []string{modeVariable + "=" + mode}, Memory: -1, Reopen: mode == "changes",
 	}
 }
 
@@ -92,7 +92,7 @@ func (w *world) log() string { return w.text("seen.log") }
 
 func TestNewErrorsFollowAnEdit(t *testing.T) {
 	timed.Serial(t)
-	for _, mode := range []string{"good", "pull", "unversioned"} {
+	for _, mode := range []string{"good", "pull", "unversioned", "changes"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"a.fake": "one\nerror: old\ntwo\n"},
 				lsp.WithServer(fake(mode)), lsp.WithWait(time.Minute))
@@ -100,6 +100,10 @@ func TestNewErrorsFollowAnEdit(t *testing.T) {
 			require.Empty(t, w.save("a.fake", "zero\none\nerror: old\nerror: new\n"), "both have moved")
 			require.Equal(t, "\nwritten; new errors:\na.fake:1: old (E1)\n",
 				w.save("a.fake", "error: old\nerror: old\nerror: new\n"), "one of them is a second one")
+			require.Empty(t, w.save("a.fake", "fine\n"))
+			require.Empty(t, w.save("a.fake", "still fine\n"))
+			require.Equal(t, "\nwritten; new errors:\nc.fake:1: other (E1)\n", w.save("c.fake", "error: other\n"))
+			require.Equal(t, "\nwritten; new errors:\na.fake:2: new (E1)\n", w.save("a.fake", "still fine\nerror: new\n"))
 			require.Empty(t, w.save("a.fake", "fine\n"))
 			require.Empty(t, w.save("text.txt", "error: no\n"))
 			require.Equal(t, "\nwritten; new errors:\nb.fake:1: in a new file (E1)\n", w.save("b.fake", "error: in a new file\n"))

@@ -211,3 +211,18 @@ func TestFirstRenameIsWhole(t *testing.T) {
 	require.Len(t, files, 2)
 	require.Equal(t, "from a import bar\nprint(bar(1))\n", files[1].Proposed)
 }
+
+// The first answer is whole, although the server then still loads the project.
+func TestFirstReferencesAreWhole(t *testing.T) {
+	files := map[string]string{"tsconfig.json": `{"include": ["**/*.ts"]}`, "a.ts": "export function foo(x: number) {\n  return x;\n}\n"}
+	want := [][3]any{{"a.ts", float64(1), float64(17)}}
+	for i := range 20 {
+		name := fmt.Sprintf("b%02d.ts", i)
+		files[name] = "import { foo } from \"./a\";\nfoo(1);\n"
+		want = append(want, [3]any{name, float64(1), float64(10)}, [3]any{name, float64(2), float64(1)})
+	}
+	w := newWorld(t, files, lsp.WithServer(installed(t, "typescript-language-server", "AYCODER_TYPESCRIPT")))
+	found, err := w.client.References(t.Context(), "a.ts", lsp.Position{Line: 1, Column: 17})
+	require.NoError(t, err)
+	require.Equal(t, want, places(found))
+}
