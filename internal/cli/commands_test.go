@@ -111,6 +111,22 @@ func TestTreeCommands(t *testing.T) {
 	require.Equal(t, "one\n", read(), "/branch has left the files as they were")
 }
 
+// A change that was refused has changed no file, although the session has noted how the files were.
+func TestTreeOfRefusedChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "check.sh"), []byte("test -e check.sh\n"), 0o600))
+	edit := func(old, now string) script.Step {
+		return script.Call("edit_file", map[string]string{"path": "check.sh", "old_string": old, "new_string": now})
+	}
+	shown := talkOn(t, newStage("refuse\ny\nn\n\ntake\ny\nback\ny\n/tree\n\n"), policy.Ask, dir,
+		script.Call("bash", map[string]string{"command": "sh check.sh"}), script.Call("read_file", map[string]string{"path": "check.sh"}),
+		edit("test", "echo"), script.Say("First."),
+		edit("test", "echo"), script.Say("Second."), edit("echo", "test"), script.Say("Third."))
+	inOrder(t, shown, "First.", "Second.", "Third.", "1 refuse", "2 take", "1 file", "3 back", "1 file")
+	require.Equal(t, 2, strings.Count(shown, "1 file"), shown)
+}
+
 // Two branches differ in what was said and in files, and one number compares with the present point.
 func TestCompareBranches(t *testing.T) {
 	t.Parallel()
@@ -188,7 +204,7 @@ func TestBranchAtAMessage(t *testing.T) {
 		"! the results of its calls belong", `! turn 1 has no message "9"`,
 		"goes on behind the answer to: write one", "Second.",
 		"  1 write one", "  2 and now", "< here",
-		"goes on behind the beginning", "Third.", "  3 ` afresh", "< here")
+		"is at its beginning again", "Third.", "  3 ` afresh", "< here")
 }
 
 func TestCommandsTell(t *testing.T) {
@@ -207,7 +223,7 @@ func TestCommandsTell(t *testing.T) {
 		{"nothing like it", "/xyzzy\n", []string{"there is no command /xyzzy"}},
 		{"mode", "/mode\n/mode plan\n/mode nonsense\n", []string{"The mode is accept-edits.", "The mode is plan.", "nonsense"}},
 		{"diff", "/diff\nwrite\n/diff\n", []string{"There are no changes of a turn to show.", "1 + one"}},
-		{"diff of what is undone", "write\n/undo\ny\n/diff\n", []string{"remove a.txt", "goes on behind the beginning", "There are no changes of a turn to show."}},
+		{"diff of what is undone", "write\n/undo\ny\n/diff\n", []string{"remove a.txt", "is at its beginning again", "There are no changes of a turn to show."}},
 		{"diff in a new conversation", "write\n/clear\n/diff\n", []string{"A new conversation", "There are no changes of a turn to show."}},
 		{"show", "/show\nwrite\n/show\n/show 1\n/show 9\n", []string{"No tool has been called yet.", "1  write_file", "a.txt", `no output "9"`}},
 		{"cost", "/cost\nwrite\n/cost\n", []string{"No model has answered yet.", "by model", "2 answers", "by day", "2 answers", "by tool", "write_file  1 call"}},

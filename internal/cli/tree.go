@@ -33,6 +33,7 @@ type turn struct {
 func turns(v *sessions.View, head sessions.ID) (out []*turn) {
 	root := &turn{}
 	in := []*turn{root} // the turn of each node
+	known := map[string]bool{}
 	for id := sessions.Root + 1; int(id) < v.Len(); id++ {
 		n := v.Node(id)
 		t := in[n.Parent]
@@ -48,8 +49,11 @@ func turns(v *sessions.View, head sessions.ID) (out []*turn) {
 			t.said = append(t.said, id)
 		}
 		t.end, t.label = id, cmp.Or(cleanLine(v.Label(id)), t.label)
-		for name := range n.Files {
-			t.files[name] = true
+		for name, state := range n.Files {
+			if known[name] || state.First == nil || !state.Same(*state.First) { // else it is noted for the first time
+				t.files[name] = true
+			}
+			known[name] = true
 		}
 	}
 	in[head].here = true
@@ -297,9 +301,9 @@ func filesOf(m *sessions.Move) string {
 func (c *chat) goesOn() {
 	c.changes = nil
 	v := c.talk().View()
-	where := "the beginning"
+	text := "The conversation is at its beginning again."
 	if p := promptBefore(v, c.talk().Head()); p != sessions.Root {
-		where = "the answer to: " + fit(promptOf(v.Node(p)), 60)
+		text = "The conversation goes on behind the answer to: " + fit(promptOf(v.Node(p)), 60)
 	}
-	c.prose("", "The conversation goes on behind "+where)
+	c.prose("", text)
 }
