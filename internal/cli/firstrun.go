@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/catalog"
 	"github.com/aycoder/aycoder/providers/ollama"
 )
 
@@ -100,16 +101,21 @@ func (a *app) choose(o *options, st *settings) {
 	}
 }
 
-// named returns the model of a name. One that nothing else explains is a model of Anthropic, if there is a key.
+// named returns the model of a name. One without a provider is of the first that is known to have it, or else of
+// Anthropic, if there is a key.
 func (a *app) named(name string, st *settings) string {
 	if _, ok := st.loaded.Config.Models[name]; ok {
 		return name
 	}
 	if !strings.Contains(name, "/") {
-		name = "anthropic/" + name
+		v, ok := first(vendorTable(), func(v vendor) bool { _, has := catalog.Default().Lookup(v.provider, name); return has })
+		if !ok {
+			v.provider = "anthropic"
+		}
+		name = v.provider + "/" + name
 	}
 	if strings.HasPrefix(name, "anthropic/") && a.keyless() {
-		st.why = keyEnv + " is not set"
+		st.why = cleanLine(name) + " needs " + keyEnv + ", which is not set"
 		return ""
 	}
 	return name

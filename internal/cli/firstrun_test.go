@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder/catalog"
+	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers"
 )
@@ -133,6 +134,28 @@ func TestChooseModel(t *testing.T) {
 				require.Equal(t, demoModel, st.model)
 			}
 		})
+	}
+}
+
+// The provider of a model that is named without one is that which has it.
+func TestModelWithoutProvider(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, key, want, why string }{
+		{"gpt-5", "OPENAI_API_KEY", "openai/gpt-5", ""},
+		{"gemini-2.5-pro", "", "google/gemini-2.5-pro", ""},
+		{"claude-sonnet-4-5", keyEnv, "anthropic/claude-sonnet-4-5", ""},
+		{"unheard-of", keyEnv, "anthropic/unheard-of", ""},
+		{"unheard-of", "OPENAI_API_KEY", "", "anthropic/unheard-of needs ANTHROPIC_API_KEY, which is not set"},
+	} {
+		a := &app{getenv: func(name string) string {
+			if name == tt.key {
+				return "k"
+			}
+			return ""
+		}}
+		st := &settings{loaded: &config.Loaded{}}
+		require.Equal(t, tt.want, a.named(tt.name, st), tt.name)
+		require.Equal(t, tt.why, st.why)
 	}
 }
 
