@@ -52,9 +52,9 @@ func (l *loader) form(n *node) {
 	}
 }
 
-// shown returns the text of a node for a diagnostic: as it is in the file, because variables may be secrets.
+// shown returns the text of a node for a diagnostic, unless it is of a variable, which may be a secret.
 func (n *node) shown() string {
-	if n.at.File == "" {
+	if n.at.Source == Environment {
 		return "something"
 	}
 	return `"` + cut(n.text) + `"`

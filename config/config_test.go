@@ -416,6 +416,9 @@ main = "googel/gemini-2.5-pro"
 		`9:29: warning: models.b.fallbacks[1] names the model "anthropic/claude-sonet-4-5", which is not known; did you mean "claude-sonnet-4-5"?`,
 		`11:8: error: roles.main names the provider "googel/gemini-2.5-pro", which this program does not know; did you mean "google"?`,
 	}, faults(t, text, config.WithProviders("anthropic", "google", "openai")))
+	flag := faults(t, "", config.WithProviders("openai"), config.WithFlag("-model", "roles.main", "nosuch/x"))
+	require.Len(t, flag, 1)
+	assert.Contains(t, flag[0], `roles.main names the provider "nosuch/x", which this program does not know`)
 }
 
 func TestPrograms(t *testing.T) {

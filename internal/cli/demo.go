@@ -187,7 +187,7 @@ func (d *demo) next() script.Step {
 		return d.read(text)
 	}
 	if d.output.IsError {
-		return script.Say("The change was not made: " + text + "\n" +
+		return script.Say("The change was not made: " + strings.TrimSuffix(text, ".") + ". " +
 			"The check still fails, because greet.sh joins the names with a bare comma. " +
 			"What shall I do? If you say “try again”, I propose the change once more.")
 	}

@@ -33,12 +33,15 @@ func testExtension() Extension {
 	}
 	return Extension{
 		Options: []harness.Option{harness.WithTools(oracle, deaf)},
-		Subcommands: []Subcommand{{Name: "echo", Help: "prints its words", Run: func(_ context.Context, p Program, args []string) error {
+		Subcommands: []Subcommand{{Name: "echo", Help: "prints its words", Run: func(ctx context.Context, p Program, args []string) error {
 			switch {
 			case len(args) == 0:
 				return fmt.Errorf("%w: echo needs words", ErrUsage)
 			case args[0] == "fail":
 				return errors.New("echo is tired")
+			case args[0] == "-h":
+				_, _, err := p.Open(ctx, args)
+				return err
 			}
 			_, err := fmt.Fprintln(p.Out, strings.Join(args, " "))
 			return err
@@ -87,6 +90,7 @@ func TestSubcommandOfExtension(t *testing.T) {
 		{[]string{"echo", "a", "b"}, exitOK, "a b\n", ""},
 		{[]string{"echo"}, exitUsage, "", "aycoder: wrong usage: echo needs words\n"},
 		{[]string{"echo", "fail"}, exitError, "", "aycoder: echo is tired\n"},
+		{[]string{"echo", "-h"}, exitOK, "usage: aycoder echo [flags]\n\nprints its words\n", ""},
 	} {
 		got := runProgram(t, nil, "", tt.args...)
 		require.Equal(t, ended{tt.out, tt.err, tt.code}, got, tt.args)

@@ -295,7 +295,11 @@ func (c *chat) exchange(s *session) {
 func (c *chat) greet(s *session) {
 	if s.demo {
 		c.label, c.fill = "demo", demoTask
-		c.prose("", demoLabel(s.Files.Dir(), c.settings.why)+"Press Enter to let it work. /model takes the key of a provider.\n")
+		text := demoLabel(s.Files.Dir(), c.settings.why)
+		if c.options.prompt == "" {
+			text += "Press Enter to let it work. "
+		}
+		c.prose("", text+"/model takes the key of a provider.\n")
 		return
 	}
 	c.prose("", strings.TrimSpace("Using "+s.model()+". "+c.settings.why)+" /help tells what else there is; ctrl-d leaves.")

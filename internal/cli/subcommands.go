@@ -150,11 +150,11 @@ func (a *app) call(c subcommand, args []string) int {
 		c.raw, c.run = true, c.extend
 	}
 	err := k.parse(c)
-	if errors.Is(err, flag.ErrHelp) {
-		return a.say(c.usage(columnsOf(a.stdout)))
-	}
 	if err == nil {
 		err = c.run(ctx, k)
+	}
+	if errors.Is(err, flag.ErrHelp) {
+		return a.say(c.usage(columnsOf(a.stdout)))
 	}
 	if sig, ok := errors.AsType[*signalled](context.Cause(ctx)); ok {
 		return exitCode(sig.sig)
@@ -262,6 +262,9 @@ func (c subcommand) usage(width int) string {
 	b.WriteString(form + "\n\n" + c.help + "\n\n")
 	for _, x := range slices.Concat(c.actions, c.more) {
 		entry(&b, strings.TrimSpace(x.Name+" "+x.Args), x.Help)
+	}
+	if c.raw { // the flags are those of the extension
+		return shaped(strings.TrimRight(b.String(), "\n")+"\n", width)
 	}
 	b.WriteString("\nflags:\n")
 	for _, f := range c.flags {

@@ -201,6 +201,8 @@ func TestViewLines(t *testing.T) {
 			"! bash go vet  invalid\n"},
 		{"timed out", []aycoder.Event{&aycoder.ToolFinished{Call: call, Output: output("x", true), Err: &aycoder.ToolDeniedError{ToolError: base, By: aycoder.ByTimeout}}},
 			"  ! bash refused: timeout\n"},
+		{"not answered", []aycoder.Event{&aycoder.ToolFinished{Call: call, Output: output("x", true), Err: &aycoder.ToolDeniedError{ToolError: base, By: aycoder.ByIgnored}}},
+			"  ! bash refused: no answer\n"},
 		{"merged", []aycoder.Event{&aycoder.Merged{Call: call, File: &edit.FileResult{Path: "a\x1b.go"}}}, "! a␛.go: merged with your changes\n"},
 		{"conflicted", []aycoder.Event{&aycoder.Conflicted{Call: call, File: &edit.FileResult{Path: "f", Reason: "the same lines"}}},
 			"! f: the same lines\n"},

@@ -243,7 +243,11 @@ func withoutExit(text string) string {
 
 func (v *view) denied(ev *aycoder.ToolFinished, denied *aycoder.ToolDeniedError, subject string) {
 	why := cleanLine(denied.Reason)
-	if why == "" && denied.By != aycoder.ByUser {
+	switch {
+	case why != "" || denied.By == aycoder.ByUser:
+	case denied.By == aycoder.ByIgnored:
+		why = "no answer"
+	default:
 		why = string(denied.By)
 	}
 	if why != "" {
