@@ -31,9 +31,9 @@ type Decoder struct {
 
 	state   decoderState
 	rest    []byte    // begins with something that is not complete
-	line    []byte    // text with an end of a line, which is a paste if more comes at once
+	line    []byte    // text with an end of a line, which waits: it is a paste if more comes at once
 	last    time.Time // of the newest read
-	burst   int       // bytes that came without a pause, up to that read
+	burst   int       // the bytes that came at once, up to that read
 	paste   []byte
 	dropped int
 }
@@ -135,8 +135,9 @@ const (
 	partDelay = 500 * time.Millisecond
 )
 
-// Reads of one burst come within burstGap, which is less than it takes to start a program that writes a line: two such
-// lines are not one paste. Of a burst of manyBytes, no end of a line was typed; a line that stalls for less brings fewer.
+// The reads of a burst come within burstGap of each other. That is less than it takes to start a program that writes a
+// line, so two such lines are not one paste. A burst of manyBytes was not typed: a connection that has stalled for half a
+// second delivers fewer.
 const (
 	burstGap  = time.Millisecond
 	manyBytes = 8
