@@ -229,22 +229,22 @@ func (l *clexer) number(start int) int {
 
 // mark returns the kind and end of what begins at i, with a byte that may begin a comment or a string.
 func (l *clexer) mark(i int) (TokenKind, int) {
-	rest := l.src[i:]
+	rest, c := l.src[i:], l.src[i] // most differ in their first byte
 	for _, b := range l.block {
-		if hasPrefix(rest, b[0]) {
+		if b[0][0] == c && hasPrefix(rest, b[0]) {
 			return Comment, l.blockEnd(i, b[0], b[1])
 		}
 	}
 	for _, open := range l.line {
-		if hasPrefix(rest, open) && (open != "#" || l.fresh(i)) {
+		if open[0] == c && hasPrefix(rest, open) && (open != "#" || l.fresh(i)) {
 			return Comment, l.lineEnd(i)
 		}
 	}
-	if l.chars && rest[0] == '\'' {
+	if l.chars && c == '\'' {
 		return l.char(i)
 	}
 	for _, q := range l.quotes {
-		if hasPrefix(rest, q.open) {
+		if q.open[0] == c && hasPrefix(rest, q.open) {
 			return String, quoteEnd(l.src, i+len(q.open), q)
 		}
 	}
