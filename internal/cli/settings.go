@@ -66,10 +66,27 @@ func (a *app) load(o *options) (*settings, error) {
 	if st.loaded, err = config.Load(st.from...); err != nil {
 		return nil, err
 	}
+	if o.sandbox {
+		if err := st.keepRequired(a, o); err != nil {
+			return nil, err
+		}
+	}
 	if q, err := textsOf(st.project); !st.texts && err == nil {
 		st.texts, _, _ = st.trust.Decided(q) // an error is that of the file, and nothing in it counts
 	}
 	return st, nil
+}
+
+// keepRequired leaves the flag -sandbox out if the configuration requires a sandbox, which is stricter.
+func (st *settings) keepRequired(a *app, o *options) error {
+	without := *o
+	without.sandbox = false
+	from := a.sources(&without, st)
+	loaded, err := config.Load(from...)
+	if err == nil && loaded.Config.Sandbox.Mode == "required" {
+		st.from, st.loaded = from, loaded
+	}
+	return err
 }
 
 // home returns the user's directory for configuration, or "" if the environment does not set one.

@@ -639,3 +639,22 @@ func TestThinkingStreams(t *testing.T) {
 	require.NoError(t, v.Close())
 	require.Equal(t, "First\n\nsecond of some more\nwo\nThen.\n", regexp.MustCompile(`\x1b\[\??[0-9;]*[a-zA-Z]|\r`).ReplaceAllString(b.String(), ""))
 }
+
+// The flag switches a sandbox on, and never makes of a required one a wanted one.
+func TestSandboxFlag(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Chdir(t.TempDir())
+	name := filepath.Join(home, "aycoder", "config.toml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	for mode, want := range map[string]string{"off": "on", "on": "on", "required": "required"} {
+		require.NoError(t, os.WriteFile(name, []byte("roles.main = \"ollama/first\"\nsandbox.mode = \""+mode+"\"\n"), 0o600))
+		a := &app{getenv: os.Getenv}
+		st, err := a.settings(&options{sandbox: true, print: true})
+		require.NoError(t, err)
+		require.Equal(t, want, st.loaded.Config.Sandbox.Mode, mode)
+		again, err := config.Load(st.from...)
+		require.NoError(t, err)
+		require.Equal(t, want, again.Config.Sandbox.Mode, mode)
+	}
+}
