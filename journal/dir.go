@@ -96,6 +96,14 @@ func Dir(path string, opts ...DirOption) (Store, error) {
 	return s, nil
 }
 
+// Paths returns the directory of the store: see [Store].
+func (s *dirStore) Paths() []string {
+	if s.path == "" { // it is in memory
+		return nil
+	}
+	return []string{s.path}
+}
+
 // Error returns an error with the operation and the session, unless it names them already. It returns nil if err is nil.
 func Error(op, id string, err error) error {
 	if err == nil {

@@ -31,6 +31,9 @@ import (
 // A Store knows nothing of what is in a session: records are opaque lines, and objects are opaque
 // bytes. Several processes may use the same sessions, each through its own Store. The methods are
 // safe for concurrent use, and return soon after ctx is cancelled.
+//
+// If a Store also has a method Paths() []string, it returns the absolute paths of the files and directories of this
+// machine that hold the sessions. A session leaves them alone that are in its workspace.
 type Store interface {
 	// Create makes an empty session and opens it for writing. If the id is in use, the error is a
 	// [*OpError] for which errors.Is(err, fs.ErrExist) is true.

@@ -141,6 +141,14 @@ func (d *depot) Get(ctx context.Context, hash journal.Hash) ([]byte, error) {
 	return data, err
 }
 
+// Paths returns what the tracker leaves alone.
+func (d *depot) Paths() []string {
+	if s, ok := d.store.(interface{ Paths() []string }); ok {
+		return s.Paths()
+	}
+	return nil
+}
+
 // close closes the journal. A second close returns nil.
 func (d *depot) close() error {
 	d.mu.Lock()

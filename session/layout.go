@@ -29,7 +29,7 @@ func LayOut(ctx context.Context, store journal.Store, id string, ws *workspace.W
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, j.Close(), errors.Join(damage...)) }()
-	t, _, err := snapshot.New(ws).Attach(ctx, &depot{id: id, journal: j, spare: true}, nil) // what is there besides stays in memory
+	t, _, err := snapshot.New(ws).Attach(ctx, &depot{store: store, id: id, journal: j, spare: true}, nil) // what is there besides stays in memory
 	if err != nil {
 		return nil, err
 	}

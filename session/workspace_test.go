@@ -353,3 +353,45 @@ func TestFilesGoOnInMemory(t *testing.T) {
 		}
 	}
 }
+
+// The store of the session can be in the workspace, also behind a link. Its files are neither kept nor taken back.
+func TestStoreInWorkspace(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
+	store, err := journal.Dir(filepath.Join(link, "state", "sessions"))
+	require.NoError(t, err)
+	d := newDesk(t, "", store, dir, bash("echo one > a; cp a state/mine"), script.Say("1"),
+		bash("echo two > a; echo seen > state/sessions/x"), script.Say("2"), bash("cat a"), script.Say("3"))
+	run(t, d.s, "first")
+	run(t, d.s, "second")
+	objects := func() []string {
+		list, err := filepath.Glob(filepath.Join(dir, "state/sessions", d.s.ID(), "objects/*"))
+		require.NoError(t, err)
+		return list
+	}
+	before := objects()
+	run(t, d.s, "third")
+	require.Equal(t, before, objects(), "the command has changed nothing")
+	for name := range d.s.View().Files(d.s.Head()) {
+		require.NotContains(t, name, "sessions/")
+	}
+	require.NoError(t, d.s.Pin(t.Context(), "state/sessions/x"))
+	for range 2 {
+		move, err := d.s.Undo(t.Context())
+		require.NoError(t, err)
+		for _, f := range move.Files {
+			require.Equal(t, "a", f.Path)
+		}
+	}
+	require.FileExists(t, filepath.Join(dir, "state/sessions/x"))
+	_, err = d.s.Undo(t.Context())
+	require.NoError(t, err)
+	require.NoFileExists(t, filepath.Join(dir, "state/mine"))
+	require.FileExists(t, filepath.Join(dir, "state/sessions/x"))
+	_, err = d.s.Checkout(t.Context(), session.ID(d.s.View().Len()-1))
+	require.NoError(t, err)
+	require.NoError(t, d.s.Close())
+	o := newDesk(t, d.s.ID(), store, dir)
+	require.Empty(t, o.s.Damage())
+	require.Empty(t, o.s.Changes())
+}

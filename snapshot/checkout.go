@@ -169,10 +169,12 @@ func (t *Tracker) targets(ctx context.Context, to map[string]State, paths []stri
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(to)) {
-		add(changeset.Name(key), target{State: to[key], known: true})
+		if name := changeset.Name(key); !t.isApart(name) {
+			add(name, target{State: to[key], known: true})
+		}
 	}
 	for _, f := range slices.SortedFunc(slices.Values(t.tracked), byPath) {
-		if _, ok := all[f.path]; !ok {
+		if _, ok := all[f.path]; !ok && !t.isApart(f.path) {
 			add(f.path, target{State: *f.state.First})
 		}
 	}

@@ -1,8 +1,10 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
@@ -30,6 +32,31 @@ func (r repos) of(name string) (*gitrepo.Repo, string) {
 	}
 	return r[root], rest
 }
+
+// namesOf returns the names that absolute paths have in a workspace, if they are in it.
+func namesOf(ws *workspace.Workspace, paths []string) (names []string) {
+	real := func(p string) string {
+		return cmp.Or(evaluated(p), filepath.Join(evaluated(filepath.Dir(p)), filepath.Base(p)))
+	}
+	for _, p := range paths {
+		for _, r := range ws.Roots() {
+			rel, err := filepath.Rel(real(r.Dir), real(p))
+			if err == nil && rel != "." && filepath.IsLocal(rel) {
+				names = append(names, rootpath.Join(r.Name, filepath.ToSlash(rel)))
+			}
+		}
+	}
+	return names
+}
+
+// evaluated returns a path without symbolic links, or "" if there is nothing.
+func evaluated(p string) string {
+	p, _ = filepath.EvalSymlinks(p)
+	return p
+}
+
+// isApart reports whether a file is one of those that keep sessions.
+func (t *Tracker) isApart(name string) bool { return len(t.apart) > 0 && within(name, t.apart) }
 
 // Load is [gitrepo.Repo.Load] for all of them.
 func (r repos) Load(ctx context.Context) error {

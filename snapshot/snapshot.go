@@ -35,7 +35,8 @@ import (
 	"github.com/aycoder/aycoder/journal"
 )
 
-// Objects keeps contents by their hashes. The methods must be safe for concurrent use.
+// Objects keeps contents by their hashes. The methods must be safe for concurrent use. If Objects also have a method
+// Paths() []string, the files and directories with these absolute paths are left alone: see [journal.Store].
 type Objects interface {
 	// Put stores an object, durably. Storing it again has no effect. If the error is [ErrNoRoom], the content is not held,
 	// and everything else goes on.

@@ -32,6 +32,7 @@ type Tracker struct {
 	ws       *workspace.Workspace
 	objects  Objects
 	repo     repos
+	apart    []string // the names of what keeps sessions, which would otherwise keep itself
 	applying turnLock // is held while a plan is carried out, so that its changes are its own
 
 	turn turnLock // guards the fields below
@@ -115,6 +116,9 @@ func newTracker(ws *workspace.Workspace, objects Objects, known map[string]State
 		entries: 100_000, limits: budget{count: 5000, bytes: 64 << 20, size: 8 << 20},
 		files: map[string]*trackedFile{}, unseen: unseen{some: true},
 		busy: map[string][]*author{}, applying: make(turnLock, 1), turn: make(turnLock, 1)}
+	if o, ok := objects.(interface{ Paths() []string }); ok {
+		t.apart = namesOf(ws, o.Paths())
+	}
 	for key, s := range known {
 		s.First = s.first()
 		f := t.file(changeset.Name(key))
@@ -282,6 +286,10 @@ func (t *Tracker) look(ctx context.Context, name string, track bool) error {
 		return err
 	}
 	f := t.file(name)
+	if t.isApart(name) {
+		t.note(f, signature{}, State{Kind: KindOther, NotHeld: "sessions are kept in it"}, track)
+		return nil
+	}
 	info, err := t.ws.Lstat(name)
 	f.lost = nil
 	switch {

@@ -124,7 +124,7 @@ func (w *walker) entry(ctx context.Context, name string, e fs.DirEntry, l *ignor
 		return w.root(ctx, name)
 	}
 	isDir := e.IsDir()
-	if ignore.Temp(name) || ignore.Store(name) {
+	if ignore.Temp(name) || ignore.Store(name) || w.isApart(name) {
 		return nil
 	}
 	ignored := hidden || l.Ignored(name, isDir) || isDir && ignore.Skipped(e.Name())
