@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 var (
 	errChecksum = errors.New("the checksum does not match")
 	errHash     = errors.New("the hash is not that of the data")
+	errMoved    = errors.New("the database was moved, removed or replaced while it was open")
 )
 
 // journal is an open session.
@@ -55,6 +57,10 @@ func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(t
 	if j.lock == nil {
 		return journal.ErrReadOnly
 	}
+	// Without the lock file, another process could get the lock. It looks for both files where they were.
+	if err := cmp.Or(j.lock.Append(ctx, false), j.store.moved()); err != nil {
+		return err
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -62,7 +68,9 @@ func (j *openJournal) write(ctx context.Context, op string, db *sql.DB, f func(t
 	if err := f(tx); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	err = tx.Commit()
+	if err = tx.Commit(); err == nil {
+		err = j.store.moved()
+	}
 	if err != nil && !errors.Is(err, sql.ErrTxDone) && !errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", journal.ErrUncertain, err)
 	}

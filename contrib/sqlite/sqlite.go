@@ -52,7 +52,9 @@ CREATE TABLE IF NOT EXISTS objects (
 
 // Store keeps sessions in a database. It implements [journal.Store] and [journal.Sizer].
 type Store struct {
-	full, normal *sql.DB // the same database, with the two settings of synchronous
+	path         string
+	file         os.FileInfo // that path named when it was opened
+	full, normal *sql.DB     // the same database, with the two settings of synchronous
 	locks        journal.Store
 }
 
@@ -72,10 +74,11 @@ func Open(path string, opts ...journal.DirOption) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Close(); err != nil {
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	s := &Store{}
+	s := &Store{path: path, file: info}
 	// When it is created, the directory of the database is flushed. So the file above is durable, too.
 	if s.locks, err = journal.Dir(path+"-locks", opts...); err != nil {
 		return nil, err
@@ -106,6 +109,20 @@ func (s *Store) Close() error {
 		err = errors.Join(err, s.normal.Close())
 	}
 	return err
+}
+
+// moved returns an error if the database is not where it was opened: nobody will find what is written to it then.
+func (s *Store) moved() error {
+	info, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(info, s.file) {
+		err = errMoved
+	}
+	return err
+}
+
+// Paths returns the files of the database, and the directory of the locks: see [journal.Store].
+func (s *Store) Paths() []string {
+	return []string{s.path, s.path + "-wal", s.path + "-shm", s.path + "-journal", s.path + "-locks"}
 }
 
 // wrap makes *err the error of an operation. The driver does not always say that ctx has ended.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,5 +176,55 @@ func TestCommitFails(t *testing.T) {
 	err = j.(*openJournal).write(ctx, "append", s.full, func(*sql.Tx) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || errors.Is(err, journal.ErrUncertain) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// The paths of the store are those of all files that it makes.
+func TestPaths(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	j, err := s.Create(t.Context(), "a")
+	if err == nil {
+		err = errors.Join(j.Append(t.Context(), true, []byte("one")), j.Close())
+	}
+	files, globErr := filepath.Glob(filepath.Join(dir, "*"))
+	if err := errors.Join(err, globErr); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if !slices.Contains(s.Paths(), name) {
+			t.Errorf("%s is not among the paths", name)
+		}
+	}
+}
+
+// Nothing is acknowledged that the next process would not find, nor with a lock that it could get as well.
+func TestMoved(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed or renamed")
+	}
+	const name = "a %?#.db"
+	for _, gone := range []string{name, name + "-locks", "."} {
+		dir := filepath.Join(t.TempDir(), "d")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		j, err := openStore(t, dir).Create(t.Context(), "a")
+		if err == nil {
+			err = j.Append(t.Context(), true, []byte("one"))
+		}
+		if err == nil {
+			err = os.Rename(filepath.Join(dir, gone), filepath.Join(dir, gone)+".away")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, typed := errors.AsType[*journal.OpError](j.Append(t.Context(), true, []byte("two")))
+		if !typed {
+			t.Errorf("an append is acknowledged although %s is not there any more", gone)
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
