@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -121,4 +122,79 @@ func damagedAt(t *testing.T, records [][]byte, bad int) error {
 		return fmt.Errorf("it is read again as %s instead of %s", asJSON(t, v.Messages(v.Head(""))), asJSON(t, o.View().Messages(o.Head())))
 	}
 	return nil
+}
+
+// A run of which a record is damaged is interrupted twice, at any records. Each process goes on where the one before it was:
+// no write begins twice, and each answer of the model has its place.
+func TestDamageBetweenCrashes(t *testing.T) {
+	timed.Serial(t)
+	whole := newMemory()
+	s, err := session.New(t.Context(), whole, fourTurns(t, "a"))
+	require.NoError(t, err)
+	run(t, s, "go")
+	records := whole.sessions[s.ID()].records
+	const cases = 300
+	seed := rand.Uint64()
+	t.Logf("%d cases, seed %d", cases, seed)
+	for n := range cases {
+		r := rand.New(rand.NewPCG(seed, uint64(n)))
+		end := 4 + r.IntN(len(records)-4)
+		j := &memoryJournal{records: records[:end:end], objects: map[journal.Hash][]byte{}, damaged: map[int]bool{r.IntN(end): true}}
+		store := &memory{sessions: map[string]*memoryJournal{"x": j}}
+		for _, by := range []string{"b", "c"} {
+			if by == "c" {
+				end += r.IntN(len(j.records) - end + 1)
+				j.records = j.records[:end:end]
+			}
+			o, err := session.Open(t.Context(), store, "x", fourTurns(t, by))
+			require.NoError(t, err)
+			in := aycoder.Input{Prompt: "on"}
+			if o.Pending() != nil {
+				in = aycoder.Input{}
+			}
+			for _, err := range o.Run(t.Context(), in) {
+				require.NoError(t, err, "case %d, process %s", n, by)
+			}
+			var last aycoder.Role
+			for _, node := range o.View().Path(o.Head()) {
+				m := node.Message()
+				if m == nil {
+					last = ""
+					continue
+				}
+				require.False(t, m.Role == last && m.Role == aycoder.RoleAssistant, "case %d, process %s: node %d follows another answer",
+					n, by, node.ID)
+				last = m.Role
+			}
+		}
+		times := map[string]int{}
+		for _, r := range j.records {
+			var f struct{ Fact, ID string }
+			require.NoError(t, json.Unmarshal(r, &f))
+			if f.Fact == "tool_began" && strings.Contains(f.ID, "write") {
+				times[f.ID]++
+				require.Equal(t, 1, times[f.ID], "case %d: %s", n, f.ID)
+			}
+		}
+	}
+}
+
+// fourTurns is an agent whose model makes calls in each of four turns. Their ids say which process they are of.
+func fourTurns(t testing.TB, by string) *aycoder.Loop {
+	step := script.Func(func(req *aycoder.Request) script.Step {
+		turns := 0
+		for _, m := range req.Messages {
+			if m.Role == aycoder.RoleAssistant {
+				turns++
+			}
+		}
+		if turns >= 4 {
+			return script.Say("done")
+		}
+		call := func(name string) script.Step {
+			return script.Block(&aycoder.ToolUse{ID: fmt.Sprint(by, turns, name), Name: name, Args: json.RawMessage(`{"text":"x"}`)})
+		}
+		return script.Reply(script.Say("next"), call("look"), call("write"))
+	})
+	return agent(t, step, step, step, step, step)
 }

@@ -138,6 +138,7 @@ type openRun struct {
 	start    *startRecord
 	first    *aycoder.State // its first state, if it began in another session
 	facts    []aycoder.Fact
+	since    int               // the number of facts before the last node
 	by       *record           // the fact that carried the answer
 	parts    map[int64]*record // the facts that carry some, by number, until the node is read
 	requests []aycoder.ApprovalRequest
@@ -171,11 +172,16 @@ func (l *loader) load(ctx context.Context) error {
 		return &journal.OpError{Op: "open", Session: s.id, Err: errNoHeader}
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, isLoss)
-	for _, id := range s.tree.heads { // records of another program may be whole, and make no sense
-		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlined(id)) != nil
-	}
+	s.checkHeads()
 	s.publish()
 	return nil
+}
+
+// checkHeads finds out whether the conversations are valid: what another program has written may be whole, and make no sense.
+func (s *Session) checkHeads() {
+	for _, id := range s.tree.heads {
+		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlined(id)) != nil
+	}
 }
 
 // isLoss reports whether a record that had been acknowledged is damaged.
@@ -251,6 +257,9 @@ func (l *loader) begin(r *record) {
 		s.start = r.Start
 		s.entry.Branch = r.Start.GitBranch
 	}
+	if r.State != nil { // it has all that is known of the run
+		delete(l.open, r.Run)
+	}
 	run := l.open[r.Run]
 	if run == nil {
 		maps.DeleteFunc(l.open, func(_ int64, o *openRun) bool { return o.branch == r.Branch }) // it has ended
@@ -318,7 +327,8 @@ func (l *loader) node(r *record) (bad error) {
 	for s.tree.next() < r.ID {
 		s.apply(&record{Kind: kindNode, ID: s.tree.next(), Branch: r.Branch, At: r.At, lost: true})
 	}
-	if p := r.parent(); p < 0 || p >= r.ID {
+	p := r.parent()
+	if p < 0 || p >= r.ID {
 		return fmt.Errorf("node %d has the parent %d", r.ID, p)
 	}
 	run := l.open[r.Run]
@@ -330,8 +340,8 @@ func (l *loader) node(r *record) (bad error) {
 		r.runID = r.Name
 	}
 	if r.lost = r.Lost; r.Message != nil {
-		if r.ID > run.from {
-			run.added++
+		if run.since = len(run.facts); r.ID > run.from { // the nodes lost before it on its path are of the run, too
+			run.added += 1 + max(0, int(p-max(run.from, r.ID-1-gap)))
 		}
 		if r.Message.Role == aycoder.RoleAssistant {
 			r.needs(run.by)

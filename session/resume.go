@@ -56,12 +56,16 @@ func (l *loader) resume(ctx context.Context, readOnly bool) error {
 			b.progress, b.unsure = a.progress, run.unsure
 			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)
 		}
-		if len(records) == 0 {
-			continue
+		if len(records) > 0 {
+			outputsOf(records).Forgot, b.unsure = run.unsure, false
+			if err := write(records...); err != nil {
+				return err
+			}
 		}
-		outputsOf(records).Forgot, b.unsure = run.unsure, false
-		if err := write(records...); err != nil {
-			return err
+		if run.damaged && !readOnly { // facts that follow fit this state, and not that which the records give
+			if err := write(b.suspended()...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -94,6 +98,21 @@ func (run *openRun) begins(s *Session, history func(ID) ([]*aycoder.Message, err
 func (run *openRun) state(
 	s *Session, history func(ID) ([]*aycoder.Message, error),
 ) (state aycoder.State, known int, ok bool, err error) {
+	state, known, ok, err = run.replay(s, history)
+	if ok && len(state.Messages()) < known { // the tree has more than the facts give: it counts up to its last node
+		run.first, run.from, run.added, run.facts, run.damaged = nil, s.tree.heads[run.branch], 0, run.facts[run.since:], true
+		state, known, ok, err = run.replay(s, history)
+	}
+	if run.damaged && ok {
+		state = uncertain(state)
+	}
+	return state, known, ok, err
+}
+
+// replay is state without the end of a run of which records are missing.
+func (run *openRun) replay(
+	s *Session, history func(ID) ([]*aycoder.Message, error),
+) (state aycoder.State, known int, ok bool, err error) {
 	if state, ok, err = run.begins(s, history); !ok {
 		return state, 0, false, err
 	}
@@ -105,9 +124,6 @@ func (run *openRun) state(
 			continue
 		}
 		state = next
-	}
-	if run.damaged {
-		state = uncertain(state)
 	}
 	return state, known, true, nil
 }
