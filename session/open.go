@@ -143,6 +143,7 @@ type openRun struct {
 	parts    map[int64]*record // the facts that carry some, by number, until the node is read
 	requests []aycoder.ApprovalRequest
 	damaged  bool // some of its facts may be missing
+	loose    bool // it may have gone on without records
 	unsure   bool // a call has ended, and no record says what the model was shown then
 }
 
@@ -216,7 +217,7 @@ func (l *loader) line(rec journal.Located) error {
 		delete(l.open, r.Run)
 	case kindAsk:
 		run := l.run(r.Run)
-		run.requests, run.unsure = r.Requests, false
+		run.requests, run.unsure, run.loose = r.Requests, false, false
 		if r.Answer != nil { // the facts may be gone
 			run.answer, run.by, run.spent = r.Answer, nil, r.Spent
 		}
@@ -266,7 +267,7 @@ func (l *loader) begin(r *record) {
 		run = l.run(r.Run)
 		run.branch, run.from, run.start, run.first, run.damaged = r.Branch, r.ID, s.start, r.State, false
 	}
-	run.id, run.requests = r.Name, nil
+	run.id, run.requests, run.loose = r.Name, nil, run.loose || r.Loose
 	s.branch(r.Branch).start = s.start
 }
 

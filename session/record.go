@@ -71,6 +71,7 @@ type record struct {
 	Paths    []string                  `json:"paths,omitempty"` // of the files that go back
 	Lost     bool                      `json:"lost,omitempty"`  // of a node: its record was damaged
 	Start    *startRecord              `json:"start,omitempty"`
+	Loose    bool                      `json:"loose,omitempty"` // of a run: it goes on if the journal fails
 	State    *aycoder.State            `json:"state,omitempty"` // with which a run begins that the session did not begin
 	Requests []aycoder.ApprovalRequest `json:"requests,omitempty"`
 	Say      *aycoder.Steered          `json:"say,omitempty"`

@@ -103,7 +103,7 @@ func (run *openRun) state(
 		run.first, run.from, run.added, run.facts, run.damaged = nil, s.tree.heads[run.branch], 0, run.facts[run.since:], true
 		state, known, ok, err = run.replay(s, history)
 	}
-	if run.damaged && ok {
+	if run.damaged = run.damaged || run.loose; run.damaged && ok {
 		state = uncertain(state)
 	}
 	return state, known, ok, err
@@ -143,7 +143,7 @@ func uncertain(s aycoder.State) aycoder.State {
 		apply(&aycoder.MessageDone{Stop: aycoder.StopToolUse})
 	}
 	for call := unsettled(s); call != nil; call = unsettled(s) {
-		text := "interrupted: a record of this run is damaged; whether the call ran is unknown, check before making it again"
+		text := "interrupted: records of this run are damaged or missing; whether the call ran is unknown, check before making it again"
 		if !apply(&aycoder.ToolDone{ID: call.ID, Output: &aycoder.ToolOutput{
 			ID: call.ID, Name: call.Name, Parts: []aycoder.Part{&aycoder.Text{Text: text}}, IsError: true,
 		}}) {

@@ -429,7 +429,7 @@ func answerOf(f *aycoder.MessageDone) *Answer {
 // started returns the record of the start of a run.
 func (a *activeRun) started(rec *aycoder.FactRecord) *record {
 	s := a.branch.session
-	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run}
+	r := &record{Kind: kindRun, Branch: a.branch.name, Name: rec.Run, Loose: s.config.memory}
 	if a.number == 0 || a.began && rec.Start != nil { // an agent may run another one several times
 		s.runs++
 		a.progress, a.by = progress{number: s.runs}, nil

@@ -102,8 +102,9 @@ func WithSync(s Sync) Option {
 
 // WithoutStopping makes runs go on in memory if the journal fails, for example because the disk is
 // full. [Session.Err] then returns the error, and nothing more is recorded. Contents of files are kept
-// in memory, up to 64 MiB, so that Checkout still takes the files back. Default: the run ends
-// with a [*journal.OpError], and all later commands return it.
+// in memory, up to 64 MiB, so that Checkout still takes the files back. Nobody knows then how far a run
+// has gone on. So when the session is opened again, the open calls of an interrupted run are not run: their outputs say that
+// they may have been. Default: the run ends with a [*journal.OpError], and all later commands return it.
 func WithoutStopping() Option {
 	return func(c *config) error { c.memory = true; return nil }
 }

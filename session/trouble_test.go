@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"syscall"
 	"testing"
 	"time"
 
@@ -460,4 +461,54 @@ func TestRefusedMessagesChangeNothing(t *testing.T) {
 	require.NoError(t, s.SetAgent(agent(t, script.Say("hello"))))
 	run(t, s, "go")
 	require.Empty(t, s.Queued())
+}
+
+// A run that went on without records after the disk was full is not resumed as if it had stopped there: no write runs again.
+func TestUnrecordedWritesDoNotRunAgain(t *testing.T) {
+	writes := 0
+	tool, err := aycoder.NewTool("write", "", func(context.Context, *aycoder.Invocation, echoArgs) (*aycoder.ToolResult, error) {
+		writes++
+		return aycoder.TextResult("written"), nil
+	}, aycoder.WithEffect(aycoder.EffectWrite))
+	require.NoError(t, err)
+	writer := func(steps ...script.Step) *aycoder.Loop {
+		l, err := aycoder.New(script.New(steps...), aycoder.WithTools(tool), aycoder.WithApprover(verdict(aycoder.Allow())))
+		require.NoError(t, err)
+		return l
+	}
+	for limit := 1; ; limit++ {
+		store := newMemory()
+		s, err := session.New(t.Context(), store, writer(call("write", "a"), script.Say("done")), session.WithoutStopping())
+		require.NoError(t, err)
+		j := store.sessions[s.ID()]
+		j.limit, j.fail = limit, syscall.ENOSPC
+		writes = 0
+		run(t, s, "go")
+		full := s.Err() != nil
+		require.NoError(t, s.Close())
+		j.fail = nil
+		o, err := session.Open(t.Context(), store, s.ID(), writer(script.Say("resumed")))
+		require.NoError(t, err)
+		if o.Pending() != nil {
+			for _, err := range o.Run(t.Context(), aycoder.Input{}) {
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, 1, writes, "full after %d records", limit)
+		if !full {
+			break
+		}
+	}
+}
+
+// A run that is suspended is recorded whole, also by a session that would go on without its journal.
+func TestSuspendedRunOfSessionInMemory(t *testing.T) {
+	store := newMemory()
+	s, err := session.New(t.Context(), store, worker(t, aycoder.Suspend()), session.WithoutStopping())
+	require.NoError(t, err)
+	run(t, s, "go")
+	require.NoError(t, s.Close())
+	o, err := session.Open(t.Context(), store, s.ID(), worker(t, aycoder.Allow()))
+	require.NoError(t, err)
+	require.NotEmpty(t, o.Pending().Requests)
 }

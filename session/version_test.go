@@ -233,7 +233,7 @@ func TestRunOfOlderVersionIsDamaged(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.Damage(), 1)
 	m := s.Pending().State.Messages()
-	require.Contains(t, m[len(m)-1].Parts[0].(*aycoder.ToolOutput).Text(), "a record of this run is damaged")
+	require.Contains(t, m[len(m)-1].Parts[0].(*aycoder.ToolOutput).Text(), "records of this run are damaged")
 	for _, action := range s.Pending().State.Outstanding() {
 		require.IsType(t, &aycoder.CallModel{}, action)
 	}
