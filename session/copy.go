@@ -48,6 +48,10 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	if err == nil {
 		err = f.take(ctx, v, v.path(id))
 	}
+	if err == nil && f.files != nil { // it was attached without the files of the nodes
+		f.files.Detach()
+		err = f.attach(ctx, v.Files(id))
+	}
 	if err == nil {
 		err = f.countJobs(ctx, known)
 	}
@@ -296,6 +300,8 @@ func Import(ctx context.Context, store journal.Store, agent aycoder.Agent, r io.
 	if err != nil {
 		return nil, errors.Join(err, s.discard(ctx))
 	}
+	s.checkHeads()
+	s.publish()
 	return s, nil
 }
 
@@ -312,6 +318,12 @@ func (doc *document) view() (*View, error) {
 	for i, n := range doc.Nodes {
 		if n == nil || n.Node == nil || n.ID != ID(i+1) || n.Parent < 0 || n.Parent >= n.ID {
 			return nil, fmt.Errorf("node %d is missing, or has a wrong parent", i+1)
+		}
+		if n.Message != nil && len(n.Message.Parts) == 0 {
+			return nil, fmt.Errorf("the message of node %d is empty", i+1)
+		}
+		if err := aycoder.CheckHistory(n.Context); err != nil {
+			return nil, fmt.Errorf("context of node %d: %w", i+1, err)
 		}
 		n.outline, n.Files = n.Message, nil // no content of a file is held
 		if t.add(n.Node); n.Label != "" {

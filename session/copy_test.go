@@ -76,6 +76,27 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
+// A document that makes no sense is refused, or becomes a conversation that can go on, as it can when it is opened again.
+func TestImportOfOddDocuments(t *testing.T) {
+	document := func(node string) string {
+		return `{"format":"aycoder-tree","version":1,"heads":{"":1},"nodes":[{"id":1,"parent":0,"at":"2020-01-01T00:00:00Z",` + node + `}]}`
+	}
+	for _, bad := range []string{`"message":{"role":"assistant","parts":[]}`, `"context":[null]`,
+		`"context":[{"role":"assistant","parts":[{"type":"tool_use","id":"x","name":"y","args":"{}"}]}]`} {
+		_, err := session.Import(t.Context(), journal.Memory(), agent(t), strings.NewReader(document(bad)))
+		require.Error(t, err, bad)
+	}
+	for _, message := range []string{
+		`{"role":"odd","parts":[{"type":"text","text":"x"}]}`,
+		`{"role":"user","parts":[{"type":"tool_output","id":"q","parts":[]}]}`,
+	} {
+		s, err := session.Import(t.Context(), journal.Memory(), agent(t, script.Say("yes")), strings.NewReader(document(`"message":`+message)))
+		require.NoError(t, err, message)
+		res := run(t, s, "go")
+		require.Equal(t, "yes", res.Text(), message)
+	}
+}
+
 func TestMarkdownAndHTML(t *testing.T) {
 	s := branched(t, journal.Memory())
 	mask := func(text string) string { return strings.ReplaceAll(text, "done", "[masked]") }

@@ -414,6 +414,9 @@ func (s *Session) append(ctx context.Context, durable bool, records []*record) e
 			r.At = millis(s.config.clock.Now())
 		}
 		line, err := r.encode()
+		if err == nil && !s.config.memory { // nothing is wrong with the journal
+			err = journal.CheckRecord(line)
+		}
 		if err != nil {
 			return &journal.OpError{Op: "append to", Session: s.id, Err: err}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -511,4 +512,14 @@ func TestSuspendedRunOfSessionInMemory(t *testing.T) {
 	o, err := session.Open(t.Context(), store, s.ID(), worker(t, aycoder.Allow()))
 	require.NoError(t, err)
 	require.NotEmpty(t, o.Pending().Requests)
+}
+
+// A message that no journal can hold costs only itself.
+func TestTooLargeMessageIsRefused(t *testing.T) {
+	s, err := session.New(t.Context(), journal.Memory(), agent(t, script.Say("hello")))
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Steer(t.Context(), strings.Repeat("x", journal.MaxRecord)), journal.ErrTooLarge)
+	require.NoError(t, s.Err())
+	res := run(t, s, "go")
+	require.Equal(t, "hello", res.Text())
 }

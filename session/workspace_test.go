@@ -395,3 +395,24 @@ func TestStoreInWorkspace(t *testing.T) {
 	require.Empty(t, o.s.Damage())
 	require.Empty(t, o.s.Changes())
 }
+
+// A fork with files takes them back as the session does, also in the process that has made it.
+func TestForkTakesFilesBack(t *testing.T) {
+	store, dir := journal.Memory(), t.TempDir()
+	d := newDesk(t, "", store, dir, writeFile("old", "1"), script.Say("one"), writeFile("new", "2"), script.Say("two"))
+	run(t, d.s, "first")
+	run(t, d.s, "second")
+	ws, err := workspace.Open(dir)
+	require.NoError(t, err)
+	defer ws.Close()
+	f, err := d.s.Fork(t.Context(), d.s.Head(), session.WithFiles(snapshot.New(ws)))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, d.s.Close())
+	_, err = f.Undo(t.Context())
+	require.NoError(t, err)
+	d.is(map[string]string{"old": "1"})
+	_, err = f.Redo(t.Context())
+	require.NoError(t, err)
+	d.is(map[string]string{"old": "1", "new": "2"})
+}
