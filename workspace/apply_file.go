@@ -166,7 +166,7 @@ func (f *fileApply) prepare(ctx context.Context) error {
 func (f *fileApply) inPlace(ctx context.Context) (fileState, error) {
 	info, err := f.at.dir.Lstat(f.at.name)
 	// Some editors rename the old file before they write the new one.
-	for ; errors.Is(err, fs.ErrNotExist) && f.edit.Kind != edit.Create && !f.has && f.missed < maxMissed; f.missed++ {
+	for errors.Is(err, fs.ErrNotExist) && f.edit.Kind != edit.Create && !f.has && f.missed.Add(1) <= maxMissed {
 		if err := cmp.Or(f.step("missing"), sleep(ctx, 5*time.Millisecond)); err != nil {
 			return fileState{}, err
 		}

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -25,7 +26,7 @@ type applyConfig struct {
 	step           func(step, path string) error
 	plain, noLease bool
 
-	missed   int // how often files were searched for again
+	missed   atomic.Int32 // how often files were searched for again
 	record   *planRecord
 	recovers bool // the record was begun before, by an Apply that crashed or by Restore
 	restores bool // the record was begun by a Restore that still runs

@@ -550,3 +550,18 @@ func TestApplyTextBounded(t *testing.T) {
 	assert.Contains(t, told, "more is not shown")
 	t.Logf("200 conflicts in %s", time.Since(start).Round(time.Millisecond))
 }
+
+// Files of one plan that are missing are searched for at the same time, which the race detector watches.
+func TestApplyMissingFiles(t *testing.T) {
+	ws, err := Open(t.TempDir())
+	require.NoError(t, err)
+	defer ws.Close()
+	var files []edit.File
+	for i := range 8 {
+		files = append(files, edit.File{Path: fmt.Sprint("f", i), Kind: edit.Change, Base: "a\n", Proposed: "b\n"})
+	}
+	plan, err := edit.NewPlan(files...)
+	require.NoError(t, err)
+	_, err = ws.Apply(t.Context(), plan)
+	require.Error(t, err)
+}
