@@ -183,6 +183,14 @@ func (s *storeHere) List(ctx context.Context) iter.Seq2[journal.Entry, error] {
 	}
 }
 
+// Paths returns those of the store.
+func (s *storeHere) Paths() []string {
+	if p, ok := s.Store.(interface{ Paths() []string }); ok {
+		return p.Paths()
+	}
+	return nil
+}
+
 // has reports whether a session is one of the directory.
 func (s *storeHere) has(ctx context.Context, id string) bool {
 	for e, err := range s.List(ctx) {

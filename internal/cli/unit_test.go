@@ -658,3 +658,12 @@ func TestSandboxFlag(t *testing.T) {
 		require.Equal(t, want, again.Config.Sandbox.Mode, mode)
 	}
 }
+
+// The sessions of the served directory may be in it, and leave themselves alone there.
+func TestServedStoreKnowsItsPaths(t *testing.T) {
+	dir := t.TempDir()
+	all, err := journal.Dir(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{dir}, (&storeHere{all, "x"}).Paths())
+	require.Empty(t, (&storeHere{journal.Memory(), "x"}).Paths())
+}
