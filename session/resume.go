@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -63,7 +64,7 @@ func (l *loader) resume(ctx context.Context, readOnly bool) error {
 			}
 		}
 		if run.damaged && !readOnly { // facts that follow fit this state, and not that which the records give
-			if err := write(b.suspended()...); err != nil {
+			if err := write(b.suspended()...); err != nil && !errors.Is(err, journal.ErrTooLarge) { // it can be computed again
 				return err
 			}
 		}
