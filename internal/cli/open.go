@@ -152,16 +152,24 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 	if err != nil {
 		return err
 	}
+	passed := 0
 	for _, id := range ids {
 		err = s.build(ctx, ".", o, append(slices.Clip(opts), harness.WithStore(p.store, id, sessions.WithLateCreate())))
 		if !is[*journal.BusyError](err) || o.resume != "" {
 			break
 		}
+		passed++
 	}
 	if err != nil {
 		return err
 	}
 	s.kept = p.kept
+	switch {
+	case passed > 0 && passed == len(ids)-1:
+		s.Notify("session", "another process has the newest session of this directory open: this is a new one")
+	case passed > 0:
+		s.Notify("session", "another process has the newest session of this directory open: this is an older one")
+	}
 	if p.note != "" {
 		s.Notify("session", p.note)
 	}

@@ -116,6 +116,20 @@ func TestGoOnWithASession(t *testing.T) {
 	require.NotContains(t, k.service.requests()[3], "Blue.")
 	require.Len(t, k.ids(), 2)
 	require.Len(t, k.service.requests(), 4)
+
+	// A session that another process has open is passed over, and the program says so.
+	store, err := journal.Dir(filepath.Join(k.state, "aycoder", "sessions"))
+	require.NoError(t, err)
+	j, err := store.Open(t.Context(), k.ids()[0], true)
+	require.NoError(t, err)
+	require.Contains(t, k.run(exitOK, "-p", "-c", "and now?").err, "open: this is an older one")
+	require.Contains(t, k.service.requests()[4], "Blue.")
+	older, err := store.Open(t.Context(), ids[0], true)
+	require.NoError(t, err)
+	require.Contains(t, k.run(exitOK, "-p", "-c", "and now?").err, "open: this is a new one")
+	require.NotContains(t, k.service.requests()[5], "Blue.")
+	require.NoError(t, j.Close())
+	require.NoError(t, older.Close())
 }
 
 func TestNoSession(t *testing.T) {
