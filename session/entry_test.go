@@ -362,6 +362,41 @@ func TestReadAfterCrash(t *testing.T) {
 	require.False(t, math.IsNaN(entriesOf(t, store)[0].Cost))
 }
 
+// After a crash, what comes out of the records has their time, whenever it is read or opened: an answer of yesterday is not one of
+// today.
+func TestTimeAfterACrash(t *testing.T) {
+	then := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	clock := clockFunc(func() time.Time { return then })
+	store := journal.Memory()
+	id := fillSession(t, store, []string{"go"}, []script.Step{
+		script.Reply(script.Say("wait"), script.Call("look", map[string]any{"text": "x"})), script.Say("done"),
+	}, WithClock(clock))
+	j, err := store.Open(t.Context(), id, false)
+	require.NoError(t, err)
+	var records [][]byte
+	for r, err := range j.Records(t.Context()) {
+		require.NoError(t, err)
+		records = append(records, r)
+	}
+	for n := 1; n <= len(records); n++ {
+		cut := journal.Memory()
+		j, err := cut.Create(t.Context(), id)
+		require.NoError(t, err)
+		require.NoError(t, j.Append(t.Context(), true, records[:n]...))
+		require.NoError(t, j.Close())
+		v, _, err := Read(t.Context(), cut, id)
+		require.NoError(t, err)
+		s, err := Open(t.Context(), cut, id, scripted(t))
+		require.NoError(t, err)
+		for _, v := range []*View{v, s.View()} {
+			for i := range v.Len() {
+				require.Equal(t, then, v.Node(ID(i)).At.UTC(), "node %d after %d records", i, n)
+			}
+		}
+		require.NoError(t, s.Close())
+	}
+}
+
 type lookArgs struct {
 	Text string `json:"text"`
 }

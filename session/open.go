@@ -124,6 +124,7 @@ type loader struct {
 	open    map[int64]*openRun
 	lost    ID                        // how many nodes
 	files   map[string]snapshot.State // as the last records of all branches say
+	at      int64                     // the time of the last record that has one
 }
 
 // maxLost is the number of lost nodes for which a session has nodes without a message.
@@ -203,6 +204,7 @@ func (l *loader) line(rec journal.Located) error {
 	}
 	s.used(r)
 	maps.Copy(l.files, r.Files)
+	l.at = cmp.Or(r.At, l.at)
 	switch r.Kind {
 	case kindHeader:
 		if !first || r.Header == nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -12,7 +13,7 @@ import (
 
 // resume makes each run that has not ended the pending run of its branch. If the crash came between
 // the last fact of a message and the nodes for it, these are written now, or, if the session is only read,
-// shown all the same.
+// shown all the same. They have the time of the last record before the crash, and not that of the reader.
 func (l *loader) resume(ctx context.Context, readOnly bool) error {
 	s := l.session
 	write := func(records ...*record) error { return s.write(ctx, true, records...) }
@@ -58,6 +59,9 @@ func (l *loader) resume(ctx context.Context, readOnly bool) error {
 			s.changes = append(s.changes, lostCommands(b.name, state.Messages()[max(0, known-run.added-1):])...)
 		}
 		if len(records) > 0 {
+			for _, r := range records {
+				r.At = cmp.Or(l.at, r.At)
+			}
 			outputsOf(records).Forgot, b.unsure = run.unsure, false
 			if err := write(records...); err != nil {
 				return err
