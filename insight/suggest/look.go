@@ -31,8 +31,17 @@ import (
 // work tells what is not committed, and what is not pushed.
 func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
 	state, err := g.GitState(ctx, f.s)
+	repo := &gitrepo.Repo{Dir: f.Dir}
 	if err != nil || state == nil {
+		if f.Dir != "" && err == nil {
+			if inside, err := repo.Text(ctx, "rev-parse", "--is-inside-work-tree"); err == nil && strings.TrimSpace(inside) == "true" {
+				f.skip("what is not committed: git keeps its index outside of this directory")
+			}
+		}
 		return err
+	}
+	if state.Partial && !f.s.Partial() {
+		f.skip("all of what is not committed: the index of git is damaged or split")
 	}
 	if n := len(state.Conflicts); n > 0 {
 		f.add(Work, "", 0, "conflicts", "%s left by a merge; resolve them: %s", count(n, "conflict"), some(state.Conflicts))
@@ -40,7 +49,6 @@ func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
 	if state.Doing != "" {
 		f.add(Work, "", 0, "doing", "a %s has begun and is not finished", state.Doing)
 	}
-	repo := &gitrepo.Repo{Dir: f.Dir}
 	changed := slices.Concat(state.Changed, state.Deleted)
 	if f.Dir != "" {
 		staged, err := f.staged(ctx, repo)
@@ -80,13 +88,15 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		return nil, nil
 	}
 	tree := map[string]string{}
-	err = repo.Tree(ctx, func(about []string, name string) {
-		if len(about) == 3 && about[1] == "blob" {
-			tree[name] = about[2]
+	if _, err := repo.Text(ctx, "rev-parse", "-q", "--verify", "HEAD"); err == nil { // else there is no commit yet
+		err = repo.Tree(ctx, func(about []string, name string) {
+			if len(about) == 3 && about[1] == "blob" {
+				tree[name] = about[2]
+			}
+		})
+		if err != nil {
+			return nil, context.Cause(ctx)
 		}
-	})
-	if err != nil { // there is no commit yet
-		return nil, context.Cause(ctx)
 	}
 	whole := gitrepo.Entries(index, func(e gitrepo.Entry) {
 		if e.Type != gitrepo.Regular && e.Type != gitrepo.Link || e.Intended {

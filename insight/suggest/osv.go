@@ -102,13 +102,13 @@ func (a *advisory) affects(p *Package) (fixed string, yes bool) {
 			}
 			known := true
 			slices.SortStableFunc(events, func(a, b event) int {
-				order, ok := compare(a.version, b.version)
+				order, ok := compareEvent(a.version, b.version)
 				known = known && ok
 				return order
 			})
 			in := false
 			for _, e := range events {
-				order, ok := compare(p.Version, e.version)
+				order, ok := compareEvent(p.Version, e.version)
 				if known = known && ok; order > 0 || order == 0 && !e.after {
 					in = e.in
 				}
@@ -182,6 +182,20 @@ func compare(a, b string) (int, bool) {
 		}
 	}
 	return cmp.Compare(len(first), len(second)), true
+}
+
+// compareEvent is compare for a version of an event. "0" is before all others, also before those of Go that have a time instead, such
+// as v0.0.0-20200220183623-bac4c82f6975.
+func compareEvent(a, b string) (int, bool) {
+	switch {
+	case a == b:
+		return 0, true
+	case a == "0":
+		return -1, true
+	case b == "0":
+		return 1, true
+	}
+	return compare(a, b)
 }
 
 // number returns a part of a version, or 0 where it has none.

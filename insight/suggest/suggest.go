@@ -192,6 +192,9 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("find suggestions: %w", err)
 	}
 	f := &finder{Options: &o, Report: &Report{}, s: s, count: map[Kind]int{}, ids: map[string]int{}}
+	if s.Partial() {
+		f.skip("all files: there are too many")
+	}
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return f.work(ctx, g) }, f.checks, f.dependencies, f.texts, f.tests, f.docs, f.simpler,
 	}

@@ -157,6 +157,40 @@ func TestWork(t *testing.T) {
 	require.Equal(t, []string{"2 changed files are not committed: a.txt, b.txt", "1 new file is not in git: c.txt", "1 commit is not pushed"}, work())
 }
 
+// Without a commit, all that is staged is not committed.
+func TestWorkWithoutCommit(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.txt", "a\n")
+	w.git("add", "-A")
+	w.write("b.txt", "b\n")
+	require.Equal(t, []string{"work :0 1 changed file is not committed: a.txt", "work :0 1 new file is not in git: b.txt"}, w.find(w.options()))
+}
+
+// Where git keeps its index elsewhere, nothing is known about changes, and the report and the tool say so.
+func TestWorkElsewhere(t *testing.T) {
+	const elsewhere = "what is not committed: git keeps its index outside of this directory"
+	w := newWorld(t)
+	w.write("sub/a.txt", "a\n")
+	w.commit()
+	linked := filepath.Join(t.TempDir(), "linked")
+	w.git("worktree", "add", "-q", linked)
+	for _, dir := range []string{linked, filepath.Join(w.dir, "sub")} {
+		in := &world{t, dir}
+		in.write("new.txt", "x\n")
+		r, err := suggest.Find(t.Context(), in.options())
+		require.NoError(t, err)
+		require.Equal(t, []string{elsewhere}, r.Skipped)
+		tool, err := suggest.Tool(in.options())
+		require.NoError(t, err)
+		res, err := tool.Call(t.Context(), &aycoder.Invocation{Args: []byte(`{}`)})
+		require.NoError(t, err)
+		require.Equal(t, []aycoder.Part{&aycoder.Text{Text: "Nothing was found.\n(not looked at: " + elsewhere + ")\n"}}, res.Parts)
+	}
+	r, err := suggest.Find(t.Context(), (&world{t, t.TempDir()}).options())
+	require.NoError(t, err)
+	require.Empty(t, r.Skipped, "there is no repository")
+}
+
 // The settings of a repository run nothing.
 func TestHostile(t *testing.T) {
 	w := newWorld(t)
@@ -295,6 +329,21 @@ func TestAdvisories(t *testing.T) {
 		return "", nil
 	}
 	require.Equal(t, []string{"outdated go.sum:0 a.b/c v1.2.0 is not the newest version, which is v1.10.0"}, w.find(o))
+}
+
+// What is introduced in "0" is in all versions, also in those of Go without a tag, and ends where it is fixed.
+func TestAdvisoriesOfPseudoVersions(t *testing.T) {
+	w := newWorld(t)
+	w.write("go.sum", "a.b/old v0.0.0-20190308221718-c2843e01d9a2 h1:x\na.b/new v0.0.0-20210921155107-089bfa567519 h1:x\na.b/tagged v0.31.0 h1:x\n")
+	source := fstest.MapFS{}
+	for _, name := range []string{"old", "new", "tagged"} {
+		source[name+".json"] = &fstest.MapFile{Data: []byte(`{"id": "GO-` + name + `", "summary": "bad", "affected": [{"package": {"ecosystem": "Go", "name": "a.b/` + name +
+			`"}, "ranges": [{"type": "SEMVER", "events": [{"introduced": "0"}, {"fixed": "0.0.0-20200220183623-bac4c82f6975"}]}]}]}`)}
+	}
+	w.commit()
+	o := w.options()
+	o.Advisories = source
+	require.Equal(t, []string{"advisory go.sum:0 a.b/old v0.0.0-20190308221718-c2843e01d9a2 has GO-old, fixed in 0.0.0-20200220183623-bac4c82f6975: bad"}, w.find(o))
 }
 
 // Files that are not committed are searched without the rest, with the same ids, and with a graph that others have.

@@ -17,7 +17,7 @@ type toolArgs struct {
 	Kind string `json:"kind,omitempty" jsonschema:"enum=secret,enum=advisory,enum=work,enum=risk,enum=check,enum=outdated,enum=tests,enum=docs,enum=todo,enum=simpler" jsonschema_description:"Only those of this kind."`
 }
 
-const maxListed = 50
+const maxListed, maxSkipped = 50, 5
 
 // Tool returns the tool suggestions, which only reads. It runs [Find] for each call, with o.
 func Tool(o Options) (aycoder.Tool, error) {
@@ -44,6 +44,13 @@ func Tool(o Options) (aycoder.Tool, error) {
 			b.WriteString("Nothing was found.\n")
 		} else if more := len(r.Open()) - len(list); in.Kind == "" && more > 0 {
 			fmt.Fprintf(&b, "(%d less urgent ones: ask for a kind)\n", more)
+		}
+		for i, what := range r.Skipped {
+			if i == maxSkipped {
+				fmt.Fprintf(&b, "(%d more were not looked at)\n", len(r.Skipped)-i)
+				break
+			}
+			fmt.Fprintf(&b, "(not looked at: %s)\n", what)
 		}
 		res := aycoder.TextResult(b.String())
 		res.Summary = fmt.Sprintf("%d suggestions", len(list))

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/insight/suggest"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
@@ -390,6 +391,24 @@ func TestOtherAgentsAreListed(t *testing.T) {
 	require.NoError(t, c.Flush())
 	require.Contains(t, s.out, "colleague: Knows the database.")
 	require.NotContains(t, s.out, "There are no agents")
+}
+
+// Of what was not looked at, nobody who has not asked gets a long list.
+func TestUnaskedSuggestionsAreFew(t *testing.T) {
+	t.Parallel()
+	rt, err := harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	s := newStage("")
+	c := newTestChat(t, strings.NewReader(""), s, tty.Options{Plain: true}, &chat{session: &session{Runtime: rt}})
+	r := &suggest.Report{}
+	for i := range 100 {
+		r.Skipped = append(r.Skipped, fmt.Sprintf("big%02d.bin: it is too long", i))
+	}
+	c.suggestions(r)
+	require.NoError(t, c.Flush())
+	require.Equal(t, 5, strings.Count(s.out, "it is too long"))
+	require.Contains(t, s.out, "! 95 more were not looked at")
 }
 
 // White space ends the name of a command, as it does in the library.

@@ -197,10 +197,16 @@ func (c *chat) suggestions(r *suggest.Report) {
 		}
 		c.prose(style, cleanLine(list[i].Line()))
 	}
-	for _, what := range r.Skipped {
+	for i, what := range r.Skipped {
+		if i == maxSkipped {
+			c.prose(faint, fmt.Sprintf("! %d more were not looked at", len(r.Skipped)-i))
+			break
+		}
 		c.prose(faint, "! not looked at: "+cleanLine(what))
 	}
 }
+
+const maxSkipped = 5 // that nobody has asked for
 
 // showSuggestion prints a suggestion with its change, in a form that "git apply" takes.
 func showSuggestion(k *call, s *suggest.Suggestion) error {
