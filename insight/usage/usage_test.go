@@ -309,6 +309,15 @@ func TestForms(t *testing.T) {
 	require.Equal(t, r.Return.All, back.Return.All)
 }
 
+// A token that was written to a cache went in, on the page as in the text.
+func TestTokensOfPage(t *testing.T) {
+	row := usage.Row{Name: "2026-03-01", Figures: usage.Figures{Answers: 1, Usage: aycoder.Usage{Input: 1000, CacheRead: 30, CacheWrite: 50, Output: 200}}}
+	require.Contains(t, row.Line(), "1050 tokens in, 200 out, 30 cached")
+	var b bytes.Buffer
+	require.NoError(t, (&usage.Report{Days: []usage.Row{row}}).WriteHTML(&b))
+	require.Contains(t, b.String(), "<td>1050<td>200<td>30<td>")
+}
+
 // charging returns an agent whose answers take a minute each and cost a dollar.
 func charging(t *testing.T, c *clock, opts ...aycoder.Option) aycoder.Agent {
 	loop, err := aycoder.New(answering(c, 1000), opts...)

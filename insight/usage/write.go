@@ -176,7 +176,7 @@ func (f Figures) Line() string {
 	add(f.Prompts, "prompt", "prompts")
 	add(f.Answers, "answer", "answers")
 	if f.Tokens() > 0 {
-		parts = append(parts, fmt.Sprintf("%s tokens in, %s out, %s cached", count(f.Usage.Input+f.Usage.CacheWrite), count(f.Usage.Output), count(f.Usage.CacheRead)))
+		parts = append(parts, fmt.Sprintf("%s tokens in, %s out, %s cached", count(in(f)), count(f.Usage.Output), count(f.Usage.CacheRead)))
 	}
 	add(f.Calls, "call", "calls")
 	add(f.Failed, "failed", "failed")
@@ -187,6 +187,9 @@ func (f Figures) Line() string {
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
+
+// in is the tokens that went in and were not in a cache.
+func in(f Figures) int64 { return f.Usage.Input + f.Usage.CacheWrite }
 
 func unpriced(n int) string {
 	if n == 0 {
@@ -214,7 +217,7 @@ var page string
 // WriteHTML writes the report as one page, which needs nothing else and runs no script.
 func (r *Report) WriteHTML(w io.Writer) error {
 	b := &strings.Builder{}
-	t, err := template.New("page").Funcs(template.FuncMap{"bars": bars, "short": short, "usd": usd}).Parse(page)
+	t, err := template.New("page").Funcs(template.FuncMap{"bars": bars, "in": in, "short": short, "usd": usd}).Parse(page)
 	if err == nil {
 		err = t.Execute(b, struct {
 			*Report
