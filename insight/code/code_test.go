@@ -130,6 +130,69 @@ func TestSmall(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// A part of the history has no sums, and says nothing about how many lines there were.
+func TestSince(t *testing.T) {
+	dir := small(t)
+	page := func(o code.Options) (*code.History, string) {
+		h, err := code.Read(t.Context(), dir, o)
+		require.NoError(t, err)
+		var b bytes.Buffer
+		require.NoError(t, h.WriteHTML(&b))
+		return h, b.String()
+	}
+	h, text := page(code.Options{})
+	require.Contains(t, text, fmt.Sprintf("about %d lines at the end", h.Added-h.Deleted))
+	h, text = page(code.Options{Since: h.First.Add(time.Hour)})
+	require.Equal(t, 5, h.Commits)
+	require.NotContains(t, text, "lines at the end")
+	for _, w := range h.Weeks {
+		require.Zero(t, w.Lines)
+		require.Empty(t, w.Languages)
+		require.Empty(t, w.Files)
+	}
+	require.Empty(t, h.Unread)
+	data, err := json.Marshal(h)
+	require.NoError(t, err)
+	var out struct {
+		Growth float64 `json:"lines_a_week"`
+	}
+	require.NoError(t, json.Unmarshal(data, &out))
+	require.InDelta(t, float64(h.Added-h.Deleted-h.Weeks[0].Added+h.Weeks[0].Deleted)/float64(len(h.Weeks)-1), out.Growth, 1e-9)
+}
+
+// The oldest commits of a shallow clone seem to have written what was there before, so a report says that it is one.
+func TestShallow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "clone")
+	from := small(t)
+	git(t, from, "ann", "clone", "-q", "--depth", "1", "file://"+filepath.ToSlash(from), dir)
+	h, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 1, h.Commits)
+	require.Equal(t, []string{"older commits: the clone is shallow, and its oldest ones have all lines that were there"}, h.Unread)
+}
+
+// Symbolic links and other repositories are no files, and still there.
+func TestGone(t *testing.T) {
+	dir := small(t)
+	before, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	if err := os.Symlink("b.go", filepath.Join(dir, "link.go")); err != nil {
+		t.Skip("links are not allowed")
+	}
+	git(t, dir, "ann", "init", "-q", "module")
+	git(t, filepath.Join(dir, "module"), "ann", "commit", "-q", "--allow-empty", "-m", "x")
+	git(t, dir, "ann", "add", "-A")
+	git(t, dir, "ann", "commit", "-q", "-m", "x")
+	h, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []int{len(before.Files), 0}, []int{len(h.Files), h.Gone})
+	git(t, dir, "ann", "rm", "-q", "--cached", "link.go", "module", "s.py")
+	git(t, dir, "ann", "commit", "-q", "-m", "x")
+	h, err = code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	require.Equal(t, []int{len(before.Files) - 1, 3}, []int{len(h.Files), h.Gone})
+}
+
 // The figures do not depend on a repository's configuration, nor on the directory of it.
 func TestConfigured(t *testing.T) {
 	dir := small(t)
@@ -306,6 +369,7 @@ func TestLanguageOf(t *testing.T) {
 	for name, want := range map[string]string{
 		"a/build.gradle.kts": "Gradle", "a.b.gradle.kts": "Gradle", "a.kts": "Kotlin", "pom.xml": "Maven", "a.pom.xml": "XML", "x.cmake.in": "CMake",
 		".clang-format": "YAML", "Makefile": "make", "d.ts/x": "", "a.d.ts": "TypeScript", "a.": "", "": "", "go": "", "rg.zsh": "zsh",
+		"Rakefile": "Ruby", "Gemfile": "Ruby", "a.gemspec": "Ruby", "config.ru": "Ruby", "lib/a.rake": "Ruby",
 	} {
 		assert.Equal(t, want, code.LanguageOf(name), name)
 	}

@@ -30,7 +30,7 @@ import (
 
 // Options configure [Read]. The zero Options are valid.
 type Options struct {
-	// Since leaves out older commits. Default: all commits.
+	// Since leaves out older commits, so that the history has no sums of the lines and files that there were. Default: all commits.
 	Since time.Time
 	// Recent is the time, up to the newest commit, whose changes make a file hot: see [File]. Default: 90 days.
 	Recent time.Duration
@@ -62,7 +62,8 @@ type History struct {
 	// First and Last are the times of the oldest and the newest commit.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Files are those that are checked out, in the order of their paths. Gone is how many others the history has.
+	// Files are those that are checked out, in the order of their paths, without symbolic links and other repositories. Gone is
+	// how many files the history has that are not there any more.
 	Files []*File `json:"files"`
 	Gone  int     `json:"gone"`
 	// Authors have the most changed lines first.
@@ -71,12 +72,13 @@ type History struct {
 	Weeks []Week `json:"weeks"`
 	// Languages are the languages of Files, that with the most code first.
 	Languages []Language `json:"languages"`
-	// Unread says which files were not read, and why.
+	// Unread says which files and commits were not read, and why.
 	Unread []string `json:"unread,omitempty"`
 
 	pairs  map[[2]int32]int
 	files  []*File // also those that are gone
 	recent time.Duration
+	since  bool // older commits are left out
 }
 
 // File is a file with its history, also under the names that it had before.
@@ -127,11 +129,11 @@ type Week struct {
 	Added   int       `json:"added"`
 	Deleted int       `json:"deleted"`
 	// Lines is about how many lines the repository had at the end, and Languages in which languages: the changes of all
-	// commits up to then, on all branches that were merged.
-	Lines     int            `json:"lines"`
-	Languages map[string]int `json:"languages"`
+	// commits up to then, on all branches that were merged. They and Files are not known with Options.Since.
+	Lines     int            `json:"lines,omitempty"`
+	Languages map[string]int `json:"languages,omitempty"`
 	// Files is how many files there were in each language: from the first change of a file to the one that removed it.
-	Files map[string]int `json:"files"`
+	Files map[string]int `json:"files,omitempty"`
 }
 
 // Read reads the repository that has a directory. The error is that of git or of ctx.
@@ -142,10 +144,10 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	if err := waits(ctx, repo); err != nil {
 		return nil, fmt.Errorf("read history of %s: %w", dir, err)
 	}
-	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
+	r := &reader{History: &History{pairs: map[[2]int32]int{}, recent: o.Recent, since: !o.Since.IsZero()}, names: map[string]*File{}, heads: map[string]*File{}, authors: map[[2]string]*Author{},
 		weeks: map[int64]*Week{}, languages: newLanguages()}
 	args := []string{"HEAD", "--"}
-	if !o.Since.IsZero() {
+	if r.since {
 		args = append([]string{"--since=" + o.Since.Format(time.RFC3339)}, args...)
 	}
 	if err := repo.Log(ctx, []string{"%at", "%P", "%aN", "%aE"}, r.commit, r.change, args...); err != nil {
@@ -157,6 +159,9 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	}
 	if err := r.tree(ctx, repo, dir, &o); err != nil {
 		return nil, fmt.Errorf("read files of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
+	}
+	if shallow, _ := repo.Text(ctx, "rev-parse", "--is-shallow-repository"); strings.TrimSpace(shallow) == "true" {
+		r.Unread = append(r.Unread, "older commits: the clone is shallow, and its oldest ones have all lines that were there")
 	}
 	r.finish()
 	return r.History, nil
@@ -373,6 +378,11 @@ func (r *reader) finish() {
 			maps.DeleteFunc(m, func(_ string, n int) bool { return n <= 0 })
 		}
 		h.Weeks = append(h.Weeks, w)
+	}
+	for i := range h.Weeks {
+		if w := &h.Weeks[i]; h.since {
+			w.Lines, w.Languages, w.Files = 0, nil, nil
+		}
 	}
 }
 

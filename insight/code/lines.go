@@ -46,7 +46,7 @@ func forms() map[string]form {
 	add(form{"CSS", nil, c, false}, ".css")
 	add(form{"SQL", []string{"--"}, c, false}, ".sql")
 	add(form{"Python", hash, nil, true}, ".py", ".pyi")
-	add(form{"Ruby", hash, [][2]string{{"=begin", "=end"}}, false}, ".rb")
+	add(form{"Ruby", hash, [][2]string{{"=begin", "=end"}}, false}, ".rb", ".rake", ".gemspec", ".ru", "rakefile", "gemfile")
 	add(form{"Perl", hash, nil, false}, ".pl", ".pm")
 	add(form{"Bourne Shell", hash, nil, false}, ".sh")
 	add(form{"Bourne Again Shell", hash, nil, false}, ".bash")

@@ -36,10 +36,13 @@ type blob struct {
 // tree reads the files of the commit that is checked out.
 func (r *reader) tree(ctx context.Context, repo *gitrepo.Repo, dir string, o *Options) error {
 	var all []blob
+	others := 0 // links and other repositories, which are no files, and not gone
 	list := func(about []string, name string) {
-		if len(about) == 4 && about[1] == "blob" && about[0] != "120000" { // not a link, nor another repository
+		if len(about) == 4 && about[1] == "blob" && about[0] != "120000" {
 			size, _ := strconv.ParseInt(about[3], 10, 64)
 			all = append(all, blob{name, about[2], size, about[0] == "100755" && path.Ext(name) == ""})
+		} else if r.heads[name] != nil {
+			others++
 		}
 	}
 	if err := repo.Tree(ctx, list, "-l"); err != nil {
@@ -69,7 +72,7 @@ func (r *reader) tree(ctx context.Context, repo *gitrepo.Repo, dir string, o *Op
 		}
 	}
 	slices.SortFunc(r.Files, func(a, b *File) int { return cmp.Compare(a.Path, b.Path) })
-	r.Gone = len(r.files) - len(r.Files)
+	r.Gone = len(r.files) - len(r.Files) - others
 	if len(read) == 0 {
 		return ctx.Err()
 	}

@@ -31,7 +31,9 @@ type summary struct {
 func (h *History) summary() *summary {
 	s := &summary{(*fields)(h), h.Hotspots(shown), h.Churn(shown), h.Pairs(shown), h.BusFactor(), 0}
 	if n := min(27, len(h.Weeks)); n > 1 {
-		s.Growth = float64(h.Weeks[len(h.Weeks)-1].Lines-h.Weeks[len(h.Weeks)-n].Lines) / float64(n-1)
+		for _, w := range h.Weeks[len(h.Weeks)-n+1:] {
+			s.Growth += float64(w.Added-w.Deleted) / float64(n-1)
+		}
 	}
 	return s
 }
@@ -216,6 +218,9 @@ type point struct {
 }
 
 func (h *History) growth() []point {
+	if h.since {
+		return nil
+	}
 	most := 1
 	for _, w := range h.Weeks {
 		most = max(most, w.Lines)
