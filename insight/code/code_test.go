@@ -171,7 +171,7 @@ func TestShallow(t *testing.T) {
 	require.Equal(t, []string{"older commits: the clone is shallow, and its oldest ones have all lines that were there"}, h.Unread)
 }
 
-// Symbolic links and other repositories are no files, and still there.
+// Symbolic links and other repositories do not count as files, and are still there.
 func TestGone(t *testing.T) {
 	dir := small(t)
 	before, err := code.Read(t.Context(), dir, code.Options{})

@@ -36,7 +36,7 @@ type blob struct {
 // tree reads the files of the commit that is checked out.
 func (r *reader) tree(ctx context.Context, repo *gitrepo.Repo, dir string, o *Options) error {
 	var all []blob
-	others := 0 // links and other repositories, which are no files, and not gone
+	others := 0 // links and other repositories, which do not count as files and are not gone
 	list := func(about []string, name string) {
 		if len(about) == 4 && about[1] == "blob" && about[0] != "120000" {
 			size, _ := strconv.ParseInt(about[3], 10, 64)

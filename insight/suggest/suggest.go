@@ -215,6 +215,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	slices.Sort(f.Skipped)
+	f.Skipped = slices.Compact(f.Skipped) // a file may be looked at for several reasons
 	kinds := Kinds()
 	slices.SortStableFunc(f.All, func(a, b Suggestion) int {
 		return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)

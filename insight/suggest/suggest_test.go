@@ -191,6 +191,16 @@ func TestWorkElsewhere(t *testing.T) {
 	require.Empty(t, r.Skipped, "there is no repository")
 }
 
+// What was not looked at is named once.
+func TestSkippedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.write("long.go", "package a\n"+strings.Repeat("\n", 1<<20))
+	w.commit()
+	r, err := suggest.Find(t.Context(), w.options())
+	require.NoError(t, err)
+	require.Equal(t, []string{"long.go: it is too long"}, r.Skipped)
+}
+
 // The settings of a repository run nothing.
 func TestHostile(t *testing.T) {
 	w := newWorld(t)
@@ -331,7 +341,7 @@ func TestAdvisories(t *testing.T) {
 	require.Equal(t, []string{"outdated go.sum:0 a.b/c v1.2.0 is not the newest version, which is v1.10.0"}, w.find(o))
 }
 
-// What is introduced in "0" is in all versions, also in those of Go without a tag, and ends where it is fixed.
+// A range that begins with "0" holds for all versions before its end, also for those of Go without a tag.
 func TestAdvisoriesOfPseudoVersions(t *testing.T) {
 	w := newWorld(t)
 	w.write("go.sum", "a.b/old v0.0.0-20190308221718-c2843e01d9a2 h1:x\na.b/new v0.0.0-20210921155107-089bfa567519 h1:x\na.b/tagged v0.31.0 h1:x\n")

@@ -172,6 +172,13 @@ func TestCodeCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "c.go"), fmt.Appendf(nil, twice, "g"), 0o644))
 	out, _, _ = runs("clones")
 	inOrder(t, out, "1 parts", "2 times", "b.go:1-31", "c.go:1-31")
+	for name, text := range map[string]string{"long.go": "package a\n" + strings.Repeat("\n", 1<<20), ".env.go": "package a\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	out, errs, code = runs("clones")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "1 parts of at least 100 nodes")
+	require.Contains(t, errs, "2 files in Go were not looked at")
 	out, _, _ = runs("-json")
 	require.Contains(t, out, `"commits": 1`)
 	out, _, _ = runs("-html")

@@ -62,13 +62,20 @@ func structure(ctx context.Context, k *call) error {
 		return err
 	}
 	if k.action == "clones" {
-		files := map[string][]byte{}
+		files, left, skipped := map[string][]byte{}, int64(maxSources), 0
 		for name := range s.Files() {
-			if path.Ext(name) == ".go" {
-				if files[name], err = fs.ReadFile(ws, name); err != nil {
-					return err
-				}
+			if path.Ext(name) != ".go" {
+				continue
 			}
+			data, err := readSource(ws, name, min(left, maxSource))
+			if err != nil {
+				skipped++
+				continue
+			}
+			files[name], left = data, left-int64(len(data))
+		}
+		if skipped > 0 {
+			k.tell(fmt.Sprintf("%d files in Go were not looked at: they are too long, or cannot be read", skipped))
 		}
 		list := code.Clones(files, 100)
 		return k.print(list, func(w io.Writer) {
@@ -83,4 +90,23 @@ func structure(ctx context.Context, k *call) error {
 	}
 	t := code.StructureOf(s)
 	return k.print(t, func(w io.Writer) { _ = t.WriteText(w) }) // to memory
+}
+
+const (
+	maxSource  = 1 << 20  // bytes of a file in Go
+	maxSources = 64 << 20 // of all; their syntax trees take about thirty times as much
+)
+
+// readSource returns the content of a file of at most so many bytes.
+func readSource(files fs.FS, name string, most int64) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	}
+	return data, err
 }
