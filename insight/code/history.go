@@ -167,7 +167,8 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	return r.History, nil
 }
 
-// waits returns an error if git would wait for a pipe in the place of a .mailmap, or of a list of commits that blame passes over.
+// waits returns an error if git would wait for a pipe in the place of a .mailmap, of a .gitattributes beside it, or of a list of commits
+// that blame passes over.
 func waits(ctx context.Context, repo *gitrepo.Repo) error {
 	top, err := filepath.Abs(repo.Dir)
 	if err != nil {
@@ -179,7 +180,7 @@ func waits(ctx context.Context, repo *gitrepo.Repo) error {
 			break
 		}
 	}
-	names := []string{".mailmap"}
+	names := []string{".mailmap", ".gitattributes"}
 	text, _ := repo.Text(ctx, "config", "--null", "--get-all", "blame.ignoreRevsFile") // an error if there is none
 	names = append(names, strings.FieldsFunc(text, func(r rune) bool { return r == 0 })...)
 	for _, name := range names {

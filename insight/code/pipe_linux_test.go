@@ -28,4 +28,8 @@ func TestPipes(t *testing.T) {
 	git(t, dir, "x", "config", "blame.ignoreRevsFile", "pipe")
 	_, err = code.Owners(t.Context(), dir, "b.go")
 	require.ErrorAs(t, err, &wrong)
+	git(t, dir, "x", "config", "--unset", "blame.ignoreRevsFile")
+	require.NoError(t, os.Rename(filepath.Join(dir, "pipe"), filepath.Join(dir, ".gitattributes")))
+	_, err = code.Read(t.Context(), dir, code.Options{})
+	require.ErrorAs(t, err, &wrong)
 }
