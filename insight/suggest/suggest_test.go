@@ -191,7 +191,7 @@ func TestWorkElsewhere(t *testing.T) {
 	require.Empty(t, r.Skipped, "there is no repository")
 }
 
-// What was not looked at is named once.
+// A file that was not looked at for two reasons is named once.
 func TestSkippedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.write("long.go", "package a\n"+strings.Repeat("\n", 1<<20))
