@@ -32,13 +32,18 @@ import (
 func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
 	state, err := g.GitState(ctx, f.s)
 	repo := &gitrepo.Repo{Dir: f.Dir}
-	if err != nil || state == nil {
-		if f.Dir != "" && err == nil {
-			if inside, err := repo.Text(ctx, "rev-parse", "--is-inside-work-tree"); err == nil && strings.TrimSpace(inside) == "true" {
-				f.skip("what is not committed: git keeps its index outside of this directory")
-			}
-		}
+	if err != nil {
 		return err
+	}
+	if state == nil {
+		if f.Dir == "" {
+			return nil
+		}
+		if inside, _ := repo.Text(ctx, "rev-parse", "--is-inside-work-tree"); strings.TrimSpace(inside) == "true" {
+			f.skip("what is not committed: git keeps its index outside of this directory")
+			f.ahead(ctx, repo)
+		}
+		return nil
 	}
 	if state.Partial && !f.s.Partial() {
 		f.skip("all of what is not committed: the index of git is damaged or split")
@@ -65,15 +70,19 @@ func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
 		f.add(Work, "", 0, "untracked", "%s not in git: %s", count(n, "new file"), some(state.Untracked))
 	}
 	f.open = slices.Sorted(slices.Values(slices.Concat(changed, state.Untracked, state.Conflicts)))
-	if f.Dir == "" {
-		return nil
+	if f.Dir != "" {
+		f.ahead(ctx, repo)
 	}
+	return nil
+}
+
+// ahead tells which commits are not pushed.
+func (f *finder) ahead(ctx context.Context, repo *gitrepo.Repo) {
 	remote, _ := repo.Text(ctx, "for-each-ref", "--count=1", "refs/remotes")
 	text, err := repo.Text(ctx, "rev-list", "--count", "HEAD", "--not", "--remotes")
 	if ahead, _ := strconv.Atoi(strings.TrimSpace(text)); err == nil && remote != "" && ahead > 0 {
 		f.add(Work, "", 0, "ahead", "%s not pushed", count(ahead, "commit"))
 	}
-	return nil
 }
 
 // staged returns the files that the index has otherwise than the commit that is checked out.

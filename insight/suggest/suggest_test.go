@@ -172,6 +172,9 @@ func TestWorkElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.write("sub/a.txt", "a\n")
 	w.commit()
+	w.git("update-ref", "refs/remotes/origin/main", "HEAD")
+	w.write("b.txt", "b\n")
+	w.commit()
 	linked := filepath.Join(t.TempDir(), "linked")
 	w.git("worktree", "add", "-q", linked)
 	for _, dir := range []string{linked, filepath.Join(w.dir, "sub")} {
@@ -180,11 +183,12 @@ func TestWorkElsewhere(t *testing.T) {
 		r, err := suggest.Find(t.Context(), in.options())
 		require.NoError(t, err)
 		require.Equal(t, []string{elsewhere}, r.Skipped)
+		require.Equal(t, []string{"work :0 1 commit is not pushed"}, in.find(in.options()))
 		tool, err := suggest.Tool(in.options())
 		require.NoError(t, err)
 		res, err := tool.Call(t.Context(), &aycoder.Invocation{Args: []byte(`{}`)})
 		require.NoError(t, err)
-		require.Equal(t, []aycoder.Part{&aycoder.Text{Text: "Nothing was found.\n(not looked at: " + elsewhere + ")\n"}}, res.Parts)
+		require.Equal(t, []aycoder.Part{&aycoder.Text{Text: r.All[0].Line() + "\n(not looked at: " + elsewhere + ")\n"}}, res.Parts)
 	}
 	r, err := suggest.Find(t.Context(), (&world{t, t.TempDir()}).options())
 	require.NoError(t, err)
