@@ -267,7 +267,8 @@ func (r *Runtime) restrict(who, file string, refs []project.ToolRef) *toolLimits
 
 // usable returns an error for an entry of a list that means no tool here, or whose rule is not valid.
 func (r *Runtime) usable(ref project.ToolRef, rule policy.Rule) error {
-	if !slices.ContainsFunc(r.Tools, func(t aycoder.Tool) bool { return covers(ref, t.Spec().Name) }) {
+	if !slices.ContainsFunc(r.Tools, func(t aycoder.Tool) bool { return covers(ref, t.Spec().Name) }) &&
+		!slices.ContainsFunc(r.served.specs(), func(s *aycoder.ToolSpec) bool { return covers(ref, s.Name) }) {
 		return errors.New("it is not among those that the model may call")
 	}
 	if ref.Rule == "" {

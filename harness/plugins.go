@@ -130,6 +130,9 @@ func (b *builder) pluginServers(ctx context.Context) error {
 				s.Origin = config.Origin{}
 				var of *served
 				of, err = b.connect(ctx, name, s, func(ctx context.Context) error { return b.store.Allowed(ctx, p) })
+				if of != nil {
+					of.plugin = true
+				}
 				b.add(of)
 			}
 			if err != nil {

@@ -103,6 +103,7 @@ type reload struct {
 	messages int                   // of it
 	agents   *agents               // nil if they are as New has made them
 	servers  map[string]config.Server
+	closed   bool                // no server is connected to any more
 	failed   map[string]bool     // the roles whose models could not be opened
 	main     aycoder.ModelClient // nil if it is as New has opened it
 }
@@ -131,6 +132,7 @@ func (b *builder) reloads(ctx context.Context) error {
 		x.follow("skills", b.Library.SkillsPrompt(), changedText("list of skills"))
 	}
 	b.reload = x
+	b.onClose(x)
 	if len(x.now.Lapsed()) > 0 {
 		return x.apply(ctx, x.now)
 	}

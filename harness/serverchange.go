@@ -16,7 +16,7 @@ import (
 // switched some off, none is connected. One to which the end of ctx broke the connection is tried again.
 func (x *reload) exchangeServers(ctx context.Context) {
 	b, changed := x.b, false
-	if b.in.connect == nil {
+	if b.in.connect == nil || x.closed {
 		return
 	}
 	next := b.withServers(x.now.Config.Servers)
@@ -36,12 +36,13 @@ func (x *reload) exchangeServers(ctx context.Context) {
 			continue
 		}
 		changed = true
-		if err := x.connect(ctx, name, next[name]); err != nil && ctx.Err() == nil {
+		if err := x.connect(ctx, name, next[name]); err != nil {
+			if ctx.Err() != nil {
+				continue
+			}
 			b.serverOff(name, err)
 		}
-		if ctx.Err() == nil {
-			x.servers[name] = next[name]
-		}
+		x.servers[name] = next[name]
 	}
 	if !changed {
 		return
@@ -50,6 +51,14 @@ func (x *reload) exchangeServers(ctx context.Context) {
 		x.update("servers", serversPrompt)
 	}
 	x.exchangeAgents(ctx)
+}
+
+// Close waits for servers to be connected to, so that they are among those that the runtime closes after it.
+func (x *reload) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	return nil
 }
 
 func (x *reload) connect(ctx context.Context, name string, s config.Server) error {

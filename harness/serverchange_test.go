@@ -159,4 +159,71 @@ func TestReloadOfProjectServers(t *testing.T) {
 	require.NoError(t, rt.Reload(ended))
 	require.Equal(t, []string{"close mine"}, c.took())
 	require.Equal(t, []string{"open late"}, reload())
+
+	// A runtime that is closed starts none.
+	require.NoError(t, rt.Close())
+	require.Equal(t, []string{"close late", "close two"}, c.took())
+	put(t, filepath.Dir(user), "config.toml", "servers.mine.command = \"later\"\n")
+	require.Empty(t, reload())
+}
+
+// A server to which the connection was made is kept, also if the reload was cancelled then.
+func TestReloadCancelledBehindConnection(t *testing.T) {
+	c := &connections{t: t}
+	ctx, cancel := context.WithCancel(t.Context())
+	src, file := reloader(t)
+	rt := open(t, t.TempDir(), harness.WithReloader(src), harness.WithClient(script.New(script.Say("done"))),
+		harness.WithServers(func(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
+			defer cancel()
+			return c.connect(ctx, name, s)
+		}))
+	put(t, filepath.Dir(file), "config.toml", "servers.a.command = \"one\"\n")
+	require.NoError(t, rt.Reload(ctx))
+	require.Error(t, ctx.Err())
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Equal(t, []string{"open one"}, c.took())
+	require.Equal(t, []harness.ServerState{{Name: "a", State: "on", Tools: []string{"mcp__a__one"}}}, rt.Servers())
+	require.NotContains(t, strings.Join(run(t, rt, "go"), "\n"), "is off")
+}
+
+// The configuration never closes a server of a plugin, whatever its own servers are called.
+func TestReloadBesidePlugin(t *testing.T) {
+	c := &connections{t: t}
+	store, _ := installed(t, lint(t), true)
+	rt, save := reloadingModels(t, "", harness.WithPlugins(store), harness.WithClient(script.New(script.Say("done"))),
+		harness.WithLookup(func(string) (string, bool) { return "", true }),
+		harness.WithServers(func(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
+			s.Command = filepath.Base(s.Command)
+			return c.connect(ctx, name, s)
+		}))
+	require.NoError(t, save("servers.lint_db.command = \"mine\"\n"))
+	require.Contains(t, strings.Join(run(t, rt, "go"), "\n"), "server lint_db is off: a plugin has one of this name")
+	require.NoError(t, save(""))
+	require.Equal(t, []string{"open db"}, c.took())
+	require.Equal(t, []harness.ServerState{{Name: "lint_db", State: "on", Tools: []string{"mcp__lint_db__db"}}}, rt.Servers())
+}
+
+// An agent whose file names tools of a server gets them when the server comes.
+func TestReloadOfAgentsTools(t *testing.T) {
+	c := &connections{t: t}
+	src, file := reloader(t)
+	model := script.New(script.Call("subagent", map[string]string{"task": "look", "agent": "rev"}), script.Say("inner"), script.Say("done"))
+	dir := project(t, map[string]string{".claude/agents/rev.md": "---\nname: rev\ndescription: Reviews.\ntools: mcp__a__one, mcp__a__two\n---\nReview.\n"})
+	rt := open(t, dir, harness.WithReloader(src), harness.WithClient(model), harness.WithAmbient(harness.Skills), harness.WithServers(c.connect))
+	put(t, filepath.Dir(file), "config.toml", "approval.mode = \"full-auto\"\nservers.a.command = \"one\"\n")
+	require.NoError(t, rt.Reload(t.Context()))
+	notices := strings.Join(run(t, rt, "go"), "\n")
+	require.Equal(t, []string{"mcp__a__one"}, serverTools(model.Requests()[1]))
+	require.Equal(t, 1, strings.Count(notices, "cannot have the tool mcp__a__one"), "before the server came")
+	require.Equal(t, 2, strings.Count(notices, "cannot have the tool mcp__a__two"))
+}
+
+// reloader returns one for an empty file, and its name.
+func reloader(t *testing.T) (*config.Reloader, string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config.toml")
+	put(t, filepath.Dir(name), "config.toml", "\n")
+	src, err := config.NewReloader(config.WithUserFile(name))
+	require.NoError(t, err)
+	return src, name
 }

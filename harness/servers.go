@@ -209,13 +209,13 @@ func (x *sourceList) put(s *served) {
 	x.list = append(x.list, s)
 }
 
-// remove removes a server, and closes its source.
+// remove removes a server of the configuration, and closes its source.
 func (x *sourceList) remove(name string) error {
 	x.asking.Lock()
 	defer x.asking.Unlock()
 	x.mu.Lock()
 	x.without = slices.DeleteFunc(x.without, func(s ServerState) bool { return s.Name == name })
-	i := slices.IndexFunc(x.list, func(s *served) bool { return s.name == name })
+	i := slices.IndexFunc(x.list, func(s *served) bool { return s.name == name && !s.plugin })
 	if i < 0 {
 		x.mu.Unlock()
 		return nil
@@ -252,6 +252,7 @@ func (x *sourceList) is(name string) bool {
 // served is a source, and what it offered last.
 type served struct {
 	name    string
+	plugin  bool // it is of a plugin
 	wanted  []string
 	source  ToolSource
 	allowed func(context.Context) error

@@ -54,11 +54,11 @@ func (f *finder) tool() (aycoder.Tool, error) {
 		}, aycoder.WithEffect(aycoder.EffectReadOnly))
 }
 
-// offered are the specs of the tools that servers offer now.
-func (f *finder) offered() (list []*aycoder.ToolSpec) {
-	f.b.served.mu.Lock()
-	defer f.b.served.mu.Unlock()
-	for _, s := range f.b.served.list {
+// specs are those of the tools that servers offer now.
+func (x *sourceList) specs() (list []*aycoder.ToolSpec) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, s := range x.list {
 		for _, t := range s.offered {
 			list = append(list, new(t.Spec()))
 		}
@@ -68,7 +68,7 @@ func (f *finder) offered() (list []*aycoder.ToolSpec) {
 
 // search describes the tools that fit best, one a line. A word counts three times as much in a name.
 func (f *finder) search(ctx context.Context, query string) string {
-	list := f.offered()
+	list := f.b.served.specs()
 	texts := make([][]string, len(list))
 	for i, s := range list {
 		texts[i] = []string{s.Name, s.Description}
@@ -124,7 +124,7 @@ func (f *finder) shown(window int64, req *aycoder.Request) []*aycoder.ToolSpec {
 		return req.Tools
 	}
 	served := map[string]bool{}
-	for _, s := range f.offered() {
+	for _, s := range f.b.served.specs() {
 		served[s.Name] = true
 	}
 	var own []*aycoder.ToolSpec
