@@ -2,7 +2,6 @@ package policy
 
 import (
 	"path"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -215,9 +214,9 @@ func matchFile(pattern, name string, allow, tree bool) bool {
 	if strings.HasSuffix(pattern, "/") { // all that is below
 		pattern += "**"
 	}
-	pattern, name = foldCase(strings.TrimPrefix(pattern, "./")), foldCase(name)
-	return mayMean(pattern, name, plain, tree) ||
-		strings.ContainsFunc(pattern+name, combines) && mayMean(formless(pattern), formless(name), plain, tree)
+	pattern = strings.TrimPrefix(pattern, "./")
+	return mayMean(foldCase(pattern), foldCase(name), plain, tree) ||
+		strings.ContainsFunc(pattern+name, combines) && mayMean(foldCase(formless(pattern)), foldCase(formless(name)), plain, tree)
 }
 
 // mayMean reports whether a pattern that is not one of an allow rule covers a name, or any part of one that is not plain.
@@ -280,21 +279,45 @@ func combines(r rune) bool {
 }
 
 // formless makes names equal that differ only in the composition of their letters: the file systems of macOS treat them as
-// equal. Without the tables of Unicode, it makes other names equal, too: a letter is "any letter" if it is outside of ASCII or
-// combines with what follows, and several in a row are one.
+// equal. Kana and Korean syllables are composed by arithmetic. There is no table of the other letters, so it makes more names
+// equal: a letter that is outside of ASCII, or has accents, becomes the same control character.
 func formless(s string) string {
-	const letter = unicode.MaxRune
+	const letter = 0x7f
 	var out []rune
 	for _, r := range s {
-		n := len(out) - 1
-		switch {
-		case combines(r) && n >= 0 && out[n] < utf8.RuneSelf && unicode.IsLetter(out[n]):
-			out[n] = letter
-		case combines(r), r >= utf8.RuneSelf && unicode.IsLetter(r):
-			out = append(out, letter)
-		default:
-			out = append(out, r)
+		before := rune(0)
+		if len(out) > 0 {
+			before = out[len(out)-1]
 		}
+		r, joins := composed(before, r)
+		switch {
+		case 0x300 <= r && r <= 0x36F && (before == letter || before < utf8.RuneSelf && unicode.IsLetter(before)):
+			r, joins = letter, true
+		case (0x80 <= r && r <= 0x52F || 0x1E00 <= r && r <= 0x1FFF || r == 0x212B) && unicode.IsLetter(r): // Latin, Greek, Cyrillic
+			r = letter
+		}
+		if joins {
+			out = out[:len(out)-1]
+		}
+		out = append(out, r)
 	}
-	return string(slices.CompactFunc(out, func(a, b rune) bool { return a == letter && b == letter }))
+	return string(out)
+}
+
+// composed returns the kana or the syllable that a rune is with the one before it, or the rune itself.
+func composed(before, r rune) (_ rune, joins bool) {
+	const syllables, finals = 0xAC00, 28
+	switch {
+	case 0x1161 <= r && r <= 0x1175 && 0x1100 <= before && before <= 0x1112:
+		return syllables + ((before-0x1100)*21+r-0x1161)*finals, true
+	case 0x11A8 <= r && r <= 0x11C2 && syllables <= before && before <= 0xD7A3 && (before-syllables)%finals == 0:
+		return before + r - 0x11A7, true
+	case (r == 0x3099 || r == 0x309A) && 0x3041 <= before && before <= 0x30FD:
+		return before + r - 0x3098, true
+	case r == 0x3094 || r == 0x30F4: // the voiced kana that are not behind the others
+		r -= 0x4D
+	case 0x30F7 <= r && r <= 0x30FA:
+		r -= 7
+	}
+	return r, false
 }
