@@ -122,7 +122,7 @@ func unnamed(command string, words []string) (names, sources []string) {
 // extended returns the files that node and the like may take for words: ./check is check.js.
 func extended(words []string) (files []string) {
 	for _, w := range words {
-		for _, ext := range []string{".js", ".cjs", ".mjs", ".ts", ".tsx", ".jsx"} {
+		for _, ext := range []string{".js", ".cjs", ".mjs", ".ts", ".tsx", ".jsx", ".node"} {
 			files = append(files, w+ext)
 		}
 	}

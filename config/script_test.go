@@ -66,7 +66,7 @@ func TestScriptsOfPrograms(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
 		"Makefile", "package.json", "justfile", "index.js", "cmd/hook/main.go", "cmd/hook/asm.s", "cmd/hook/main_test.go", "cmd/hook/notes.md",
-		"deno.json", "hooks/lint.js", "setup.cjs", "hooks/main.go", "hooks/Makefile", "hooks/index.js", "hooks/package.json", "pkg/__init__.py", "pkg/__main__.py", "pkg/other.py",
+		"deno.json", "hooks/lint.js", "setup.cjs", "native.node", "hooks/main.go", "hooks/Makefile", "hooks/index.js", "hooks/package.json", "pkg/__init__.py", "pkg/__main__.py", "pkg/other.py",
 		"pkg/sub/__main__.py", "single.py", "src/app.go", "main.go",
 	} {
 		write(t, filepath.Join(dir, name), "x\n")
@@ -85,6 +85,7 @@ func TestScriptsOfPrograms(t *testing.T) {
 		"node hooks/lint":                     "hooks/lint.js",
 		"cd hooks && tsx ./lint":              "hooks/index.js hooks/lint.js hooks/package.json",
 		"node -r ./setup src/app.go":          "setup.cjs src/app.go",
+		"node ./native":                       "native.node",
 		"bun run lint":                        "deno.json package.json",
 		"deno task lint":                      "deno.json package.json",
 		"python3 -m pkg":                      "pkg/__init__.py pkg/__main__.py",
