@@ -102,7 +102,7 @@ func (b *builder) told(context.Context) error {
 	if b.in.loaded == nil {
 		return nil
 	}
-	b.loaded = b.in.loaded
+	b.loaded.Store(b.in.loaded)
 	for _, d := range b.in.loaded.Diagnostics {
 		b.Notify("config", d.String())
 	}

@@ -117,7 +117,7 @@ type Runtime struct {
 	Sections []Section
 
 	served  sourceList
-	loaded  *config.Loaded
+	loaded  atomic.Pointer[config.Loaded]
 	reload  *reload      // nil without WithReloader
 	runs    atomic.Int32 // at work, without those inside of calls
 	stages  []Stage

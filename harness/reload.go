@@ -46,15 +46,10 @@ func WithReloader(r *config.Reloader) Option {
 	}
 }
 
-// Config returns the configuration in force, or nil without [WithConfig] and [WithReloader]. It is safe for
+// Config returns the configuration in force at once, or nil without [WithConfig] and [WithReloader]. It is safe for
 // concurrent use.
 func (r *Runtime) Config() *config.Loaded {
-	if r.reload == nil {
-		return r.loaded
-	}
-	r.reload.mu.Lock()
-	defer r.reload.mu.Unlock()
-	return r.reload.now
+	return r.loaded.Load()
 }
 
 // Reload reads instructions, commands, agents and skills again, and the files of the configuration now, however young they are. A
@@ -230,6 +225,7 @@ func (x *reload) apply(ctx context.Context, next *config.Loaded) error {
 	x.switchTools(ctx, next)
 	x.tell(next)
 	x.now = next
+	b.loaded.Store(next)
 	return nil
 }
 

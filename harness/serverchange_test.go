@@ -172,9 +172,11 @@ func TestReloadCancelledBehindConnection(t *testing.T) {
 	c := &connections{t: t}
 	ctx, cancel := context.WithCancel(t.Context())
 	src, file := reloader(t)
-	rt := open(t, t.TempDir(), harness.WithReloader(src), harness.WithClient(script.New(script.Say("done"))),
+	var rt *harness.Runtime
+	rt = open(t, t.TempDir(), harness.WithReloader(src), harness.WithClient(script.New(script.Say("done"))),
 		harness.WithServers(func(ctx context.Context, name string, s config.Server) (harness.ToolSource, error) {
 			defer cancel()
+			require.Equal(t, "one", rt.Config().Config.Servers[name].Command, "the configuration can be read meanwhile")
 			return c.connect(ctx, name, s)
 		}))
 	put(t, filepath.Dir(file), "config.toml", "servers.a.command = \"one\"\n")
