@@ -72,8 +72,8 @@ func Fallback(others ...aycoder.ModelClient) aycoder.ModelMiddleware {
 //
 // [aycoder.As] finds the abilities of the wrapped client only. The exceptions are
 // [aycoder.OutputFormatter] and the ToolFormatter of package generate, whose methods return true only
-// if all clients have the ability, and [aycoder.ModelInfoer], which describes the model of the client
-// that the next request asks first.
+// if all clients have the ability, and [aycoder.ModelInfoer]: without a name, it describes the model of
+// the client that the next request asks first, and its context size is always the one of that model.
 // Middleware inside of the fallback wraps one client and does not apply to the others.
 // FallbackWith panics if one of the clients is nil.
 func FallbackWith(o FallbackOptions, others ...aycoder.ModelClient) aycoder.ModelMiddleware {
@@ -213,9 +213,15 @@ func (f *fallback) info(p *provider, req *aycoder.Request) (aycoder.ModelInfo, b
 	return i.ModelInfo(f.request(p, req).Model)
 }
 
-// ModelInfo implements [aycoder.ModelInfoer].
+// ModelInfo implements [aycoder.ModelInfoer]. A name can be that of an answer that a client began before it was skipped.
 func (f *fallback) ModelInfo(model string) (aycoder.ModelInfo, bool) {
-	return f.info(f.awake(&FallbackError{})[0], &aycoder.Request{Model: model})
+	req := &aycoder.Request{Model: model}
+	next, ok := f.info(f.awake(&FallbackError{})[0], req)
+	if named, known := f.info(f.providers[0], req); model != "" && known {
+		named.Context = next.Context
+		return named, true
+	}
+	return next, ok
 }
 
 // request returns the request for client p. It removes the fields that only the first client

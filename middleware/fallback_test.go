@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,6 +112,36 @@ func TestFallbackContext(t *testing.T) {
 	require.NoError(t, stream(t.Context(), t, m, ask("q")).err)
 	require.EqualValues(t, 200, size(""))
 	require.EqualValues(t, 200, size("small"), "it is a name of the first")
+}
+
+// described is a client that knows the models of its provider, and is of one of them.
+type described struct {
+	*fake
+	models map[string]aycoder.ModelInfo
+}
+
+func (d described) ModelInfo(model string) (aycoder.ModelInfo, bool) {
+	info, ok := d.models[cmp.Or(model, d.model)]
+	return info, ok
+}
+
+// The price of a named model is its own, also while its client is skipped: an answer of it may come, which began before.
+func TestFallbackPrice(t *testing.T) {
+	models := map[string]aycoder.ModelInfo{}
+	for i, name := range []string{"large", "cheap"} {
+		models[name] = aycoder.ModelInfo{Provider: "p", Model: name, Context: int64(400 - 200*i), Price: &aycoder.Price{Output: float64(15 - 10*i)}}
+	}
+	first, second := failing("large", script.RateLimited(time.Minute)), saying("B")
+	first.provider, first.model, second.provider, second.model = "p", "large", "p", "cheap"
+	m := middleware.Fallback(described{second, models})(described{first, models})
+	require.NoError(t, stream(t.Context(), t, m, ask("q")).err)
+	i, _ := aycoder.As[aycoder.ModelInfoer](m)
+	for name, price := range map[string]float64{"large": 15, "cheap": 5, "": 5} {
+		info, ok := i.ModelInfo(name)
+		require.True(t, ok)
+		require.Equal(t, price, info.Price.Output, name)
+		require.EqualValues(t, 200, info.Context, "of the client that is asked next")
+	}
 }
 
 func TestFallbackErrorTellsAll(t *testing.T) {
