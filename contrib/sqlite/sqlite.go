@@ -52,25 +52,26 @@ CREATE TABLE IF NOT EXISTS objects (
 
 // Store keeps sessions in a database. It implements [journal.Store] and [journal.Sizer].
 type Store struct {
-	path         string
-	file         os.FileInfo // that path named when it was opened
+	name, path   string      // as given, and without symbolic links
+	file         os.FileInfo // that both named when it was opened
 	full, normal *sql.DB     // the same database, with the two settings of synchronous
 	locks        journal.Store
 }
 
-// Open opens the database in the file path, or creates it. The locks of the sessions are in the
-// directory path + "-locks". The options are those of the locks.
+// Open opens the database in the file path, or creates it. The locks of the sessions are in the directory path + "-locks", beside
+// the file that it leads to if path is a symbolic link. The options are those of the locks.
 func Open(path string, opts ...journal.DirOption) (_ *Store, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the database of sessions: %w", err)
 		}
 	}()
-	if path, err = filepath.Abs(path); err != nil {
+	name, err := filepath.Abs(path)
+	if err != nil {
 		return nil, err
 	}
 	// SQLite gives its other files the mode of this one.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,10 @@ func Open(path string, opts ...journal.DirOption) (_ *Store, err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, file: info}
+	if path, err = filepath.EvalSymlinks(name); err != nil { // SQLite does this, too: the same database has the same locks
+		return nil, err
+	}
+	s := &Store{name: name, path: path, file: info}
 	// When it is created, the directory of the database is flushed. So the file above is durable, too.
 	if s.locks, err = journal.Dir(path+"-locks", opts...); err != nil {
 		return nil, err
@@ -113,7 +117,7 @@ func (s *Store) Close() error {
 
 // moved returns an error if the database is not where it was opened: nobody will find what is written to it then.
 func (s *Store) moved() error {
-	info, err := os.Stat(s.path)
+	info, err := os.Stat(s.name)
 	if err == nil && !os.SameFile(info, s.file) {
 		err = errMoved
 	}

@@ -228,3 +228,38 @@ func TestMoved(t *testing.T) {
 		}
 	}
 }
+
+// A database that is opened by a symbolic link is the same one: it has the same locks, and its files are those beside it.
+func TestOpenedByLink(t *testing.T) {
+	dir, links := t.TempDir(), t.TempDir()
+	direct := openStore(t, dir)
+	j, err := direct.Create(t.Context(), "a")
+	if err == nil {
+		err = j.Append(t.Context(), true, []byte("one"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(links, "link.db")
+	if err := os.Symlink(direct.path, link); err != nil {
+		t.Skip(err)
+	}
+	linked, err := Open(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = linked.Close() }()
+	if !slices.Equal(linked.Paths(), direct.Paths()) {
+		t.Errorf("the paths are %q", linked.Paths())
+	}
+	second, err := linked.Open(t.Context(), "a", true)
+	if _, ok := errors.AsType[*journal.BusyError](err); !ok {
+		t.Errorf("two write: %v", err)
+	}
+	if second != nil {
+		_ = second.Close()
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
