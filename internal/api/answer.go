@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,7 @@ type Answer struct {
 	sig      string
 	extra    *aycoder.Opaque
 	calls    int
-	sent     map[string]*aycoder.ToolUse // complete calls by id
+	sent     map[sentCall]bool
 
 	// Done is the event that [Answer.End] emits. The decoder sets its fields, such as the
 	// usage and the stop reason, while it reads the response.
@@ -103,10 +102,6 @@ func (a *Answer) Call(u *aycoder.ToolUse) error {
 	}
 	a.calls++
 	u.Args = orEmpty(u.Args)
-	if a.sent == nil {
-		a.sent = map[string]*aycoder.ToolUse{}
-	}
-	a.sent[u.ID] = u
 	if err := a.call.EmitArgs(u.ID, u.Name, string(u.Args)); err != nil {
 		return err
 	}
@@ -120,11 +115,22 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	return args
 }
 
+// sentCall is a call with the id that the service gave it.
+type sentCall struct{ id, name, args string }
+
 // Repeats reports whether the service has sent u before, as some gateways do: under the same id,
 // with the same name and arguments. Calls that only have the id in common are different ones.
 func (a *Answer) Repeats(id string, u *aycoder.ToolUse) bool {
-	c := a.sent[id]
-	return c != nil && c.Name == u.Name && bytes.Equal(c.Args, orEmpty(u.Args))
+	if id == "" {
+		return false
+	}
+	if a.sent == nil {
+		a.sent = map[sentCall]bool{}
+	}
+	c := sentCall{id, u.Name, string(orEmpty(u.Args))}
+	repeats := a.sent[c]
+	a.sent[c] = true
+	return repeats
 }
 
 // Cut adds a truncated tool call. The arguments of u are the part that arrived.

@@ -18,7 +18,7 @@ var errNoName = errors.New("call without a name")
 // part that "another partial message for the current FunctionCall is expected".
 type openCall struct {
 	use  *aycoder.ToolUse
-	sent string // the service's id, if another call in the answer has it
+	sent string // the service's id
 	args *tree  // assembled from pieces
 }
 
@@ -73,10 +73,7 @@ func (d *decoder) function(p *part) error {
 		if err := d.cutCall(); err != nil {
 			return err
 		}
-		d.open = &openCall{use: &aycoder.ToolUse{ID: d.id(c.id, p.call), Name: d.name(c.name)}}
-		if d.open.use.ID != c.id {
-			d.open.sent = strings.Clone(c.id)
-		}
+		d.open = &openCall{use: &aycoder.ToolUse{ID: d.id(c.id, p.call), Name: d.name(c.name)}, sent: strings.Clone(c.id)}
 	}
 	switch {
 	case d.open == nil && c.args == "" && c.pieces == "":

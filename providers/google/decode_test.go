@@ -220,6 +220,7 @@ func TestRepeatedCall(t *testing.T) {
 		{"in pieces", events(parts(pieces, ""), parts(call, ""), parts(pieces, stop)), `f({"a":1}) tool_use`},
 		{"without arguments", events(parts(none+`,{"functionCall":{"id":"y","name":"f","args":{}}}`, stop)), `f({}) tool_use`},
 		{"other arguments", events(parts(call+`,{"functionCall":{"id":"x","name":"f","args":{"a":2}}}`, stop)), `f({"a":1}) f({"a":2}) tool_use`},
+		{"after other arguments", events(parts(call+strings.Repeat(`,{"functionCall":{"id":"x","name":"f","args":{"a":2}}}`, 2)+","+call, stop)), `f({"a":1}) f({"a":2}) tool_use`},
 		{"another tool", events(parts(call+`,{"functionCall":{"id":"x","name":"g","args":{"a":1}}}`, stop)), `f({"a":1}) g({"a":1}) tool_use`},
 		{"another id", events(parts(call+`,{"functionCall":{"id":"z","name":"f","args":{"a":1}}}`, stop)), `f({"a":1}) f({"a":1}) tool_use`},
 		{"no id", events(parts(`{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}}`, stop)), `f({}) f({}) tool_use`},

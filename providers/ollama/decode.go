@@ -214,7 +214,7 @@ func readArgs(r *rawjson.Reader) json.RawMessage {
 
 func (d *decoder) call(u *aycoder.ToolUse) error {
 	d.said = true
-	if u.ID != "" && d.a.Repeats(u.ID, u) {
+	if d.a.Repeats(u.ID, u) {
 		return nil
 	}
 	d.name(u)

@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 // Generated ids are the same when an answer is read again, and differ in another step of
 // the conversation.
 func TestMadeUpIDs(t *testing.T) {
-	body := `{"model":"m","created_at":"now","message":{"tool_calls":[{"function":{"name":"a"}},{"id":"x","function":{"name":"a"}},{"id":"x","function":{"name":"b"}},{"id":"x","function":{"name":"a"}}]},"done":false}` + "\n" + done
+	body := `{"model":"m","created_at":"now","message":{"tool_calls":[{"function":{"name":"a"}},{"id":"x","function":{"name":"a"}},{"id":"x","function":{"name":"b"}},{"id":"x","function":{"name":"a"}},{"id":"x","function":{"name":"b"}}]},"done":false}` + "\n" + done
 	ids := func(messages int) (ids []string) {
 		req := &aycoder.Request{}
 		for range messages {
