@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"unicode/utf8"
 
@@ -319,14 +320,29 @@ func (f *foreign) permit(ctx context.Context, inv *aycoder.Invocation, _ permiss
 	return aycoder.TextResult("allowed " + inv.ID), nil
 }
 
+// maxCompared bounds the bytes that are read to compare the files of a question. Of those behind it, only the sizes are compared.
+const maxCompared = 1 << 30
+
 // states returns what is in the files that a request is about to change, by their paths. An agent that has not read a file
 // by a request will not write it by one: it writes a text that it made before it asked.
 func (f *foreign) states(ctx context.Context, p *sdk.RequestPermissionRequest) map[string]string {
-	states := map[string]string{}
+	states, rest := map[string]string{}, &io.LimitedReader{N: maxCompared}
 	add := func(name string) {
 		path := f.path(name)
-		text, err := f.content(ctx, path)
-		states[path] = fmt.Sprintf("%x %v", sha256.Sum256([]byte(text)), err)
+		if _, ok := states[path]; ok || ctx.Err() != nil {
+			return
+		}
+		hash, size := sha256.New(), int64(0)
+		file, err := f.openFile(ctx, path)
+		if err == nil { // it may be larger than what the agent can ask for
+			if info, err := file.Stat(); err == nil {
+				size = info.Size()
+			}
+			rest.R = file
+			_, err = io.Copy(hash, rest)
+			file.Close()
+		}
+		states[path] = fmt.Sprintf("%x %d %v", hash.Sum(nil), size, err)
 	}
 	for _, c := range p.ToolCall.Content {
 		if c.Diff != nil {
@@ -442,13 +458,17 @@ func whole(text, shown string) bool {
 	return utf8.ValidString(text)
 }
 
-// content returns the text of a file as the tools see it.
-func (f *foreign) content(ctx context.Context, name string) (string, error) {
+func (f *foreign) openFile(ctx context.Context, name string) (fs.File, error) {
 	files := f.files
 	if r, ok := files.(tools.RemoteFS); ok {
 		files = r.Within(ctx)
 	}
-	file, err := files.Open(name)
+	return files.Open(name)
+}
+
+// content returns the text of a file as the tools see it.
+func (f *foreign) content(ctx context.Context, name string) (string, error) {
+	file, err := f.openFile(ctx, name)
 	if err != nil {
 		return "", err
 	}

@@ -358,6 +358,20 @@ func TestOtherOwnWrites(t *testing.T) {
 	require.Equal(t, want, after)
 }
 
+// That is so for a file that is larger than what an agent can ask for.
+func TestOtherOwnWritesOfLargeFile(t *testing.T) {
+	o := withSelf(t, "raw", "own write")
+	large := five + strings.Repeat("line\n", maxBuffer/5+1)
+	require.NoError(t, os.WriteFile(o.file, []byte(large), 0o644))
+	o.on = func(q *aycoder.ApprovalRequested) {
+		require.NoError(t, os.WriteFile(o.file, []byte(large+"user\n"), 0o644))
+		q.Allow()
+	}
+	_, _, err := o.run(t.Context())
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(o.disk(), "line\nuser\n"), "the line of the user is lost")
+}
+
 // Some agents say what they will do in the call, and not in the question about it.
 func TestOtherToldBefore(t *testing.T) {
 	o := withSelf(t, "raw", "told before")
