@@ -526,7 +526,7 @@ func (b *builder) policyOptions() []policy.Option {
 func (b *builder) context(ctx context.Context) error {
 	opts := b.bounds(b.in.settings.Context)
 	if b.Summary != nil {
-		opts = append(opts, compaction.WithSummarizer(b.Summary, ""))
+		opts = append(opts, compaction.WithSummarizer(summarizer{b.Summary}, ""))
 	}
 	compactor, err := compaction.New(b.Client, opts...)
 	if err != nil {

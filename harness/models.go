@@ -182,9 +182,18 @@ type known struct {
 // Unwrap returns the client that is wrapped.
 func (k *known) Unwrap() aycoder.ModelClient { return k.ModelClient }
 
-// ModelInfo implements [aycoder.ModelInfoer]. A client that tells about its models knows better than the catalog: the
-// service may use less of a window than the model has. The window of the configuration is that of the compactor.
+// ModelInfo implements [aycoder.ModelInfoer]. The window of the configuration is that of the compactor.
 func (k *known) ModelInfo(model string) (aycoder.ModelInfo, bool) {
+	info, ok := k.info(model)
+	if _, own := aycoder.As[aycoder.ModelInfoer](k.ModelClient); !own && k.b.window.Load() > 0 {
+		info.Context = 0
+	}
+	return info, ok
+}
+
+// info describes a model. A client that tells about its models knows better than the catalog: the service may use less of
+// a window than the model has.
+func (k *known) info(model string) (aycoder.ModelInfo, bool) {
 	if own, ok := aycoder.As[aycoder.ModelInfoer](k.ModelClient); ok {
 		return own.ModelInfo(model)
 	}
@@ -194,13 +203,22 @@ func (k *known) ModelInfo(model string) (aycoder.ModelInfo, bool) {
 	}
 	provider, name := n.ModelName()
 	info, ok := k.b.in.models.Lookup(provider, cmp.Or(model, name))
-	switch {
-	case k.b.window.Load() > 0:
-		info.Context = 0
-	case info.Provider == "openai": // keeps the longest answer free in each request
+	if info.Provider == "openai" { // keeps the longest answer free in each request
 		info.Context = max(info.Context-info.MaxOutput, 0)
 	}
 	return info, ok
+}
+
+// A summarizer has the window of its model, whatever the configuration sets for conversations.
+type summarizer struct{ aycoder.ModelClient }
+
+// Unwrap returns the client that is wrapped.
+func (s summarizer) Unwrap() aycoder.ModelClient { return s.ModelClient }
+
+// ModelInfo implements [aycoder.ModelInfoer].
+func (s summarizer) ModelInfo(model string) (aycoder.ModelInfo, bool) {
+	k, _ := aycoder.As[*known](s.ModelClient) // which counted has put there
+	return k.info(model)
 }
 
 // Stream implements [aycoder.ModelClient].

@@ -139,6 +139,22 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// The window of the model that writes summaries does not depend on context.max_tokens.
+func TestWindowOfSummaries(t *testing.T) {
+	for _, most := range []int64{0, 50_000} {
+		s := newCounting(t, map[string]int{"wide": 60_000, "small": 12_000})
+		models := catalog.Default().With(aycoder.ModelInfo{Provider: "anthropic", Model: "wide", Context: 60_000},
+			aycoder.ModelInfo{Provider: "anthropic", Model: "small", Context: 12_000})
+		rt := open(t, t.TempDir(), harness.WithCatalog(models), harness.WithOpener(s.open), harness.WithModel("anthropic/wide"),
+			harness.WithStore(journal.Memory(), ""), harness.WithSettings(settings(t, func(c *config.Settings) {
+				c.Context.MaxTokens, c.Roles.Summary = most, "anthropic/small"
+			})))
+		require.Positive(t, talks(t, rt, 40))
+		require.NotEmpty(t, s.sizes["small"])
+		require.Zero(t, s.refused)
+	}
+}
+
 // After a fallback and after another model was chosen, the window is that of the model that answers.
 func TestWindowOfOtherModel(t *testing.T) {
 	s := newCounting(t, map[string]int{"wide": 60_000, "small": 30_000})
