@@ -98,6 +98,7 @@ type reload struct {
 	messages int                   // of it
 	agents   *agents               // nil if they are as New has made them
 	servers  map[string]config.Server
+	hosts    map[string]config.Server // of the host, without those whose name the configuration had from the start
 	closed   bool                // no server is connected to any more
 	failed   map[string]bool     // the roles whose models could not be opened
 	main     aycoder.ModelClient // nil if it is as New has opened it
@@ -110,6 +111,8 @@ func (b *builder) reloads(ctx context.Context) error {
 	}
 	x := &reload{b: b, source: b.in.reloader, now: b.in.loaded, first: limitsOf(b.in.settings), servers: maps.Clone(b.in.settings.Servers)}
 	x.limits = x.first
+	x.hosts = maps.Clone(b.in.servers)
+	maps.DeleteFunc(x.hosts, func(name string, _ config.Server) bool { _, ours := b.in.loaded.Config.Servers[name]; return ours })
 	x.hostMode = len(b.in.policy) > 0 && setsMode(b.in.policy)
 	base, rules := prompts(b.in.settings.Agent)
 	x.follow("base", base, changedText("introduction"))
@@ -295,8 +298,13 @@ func (x *reload) live(key string, c config.Settings) bool {
 	if strings.HasPrefix(key, "models.") || strings.HasPrefix(key, "roles.") {
 		return !x.lapsed && x.filled(key)
 	}
-	if strings.HasPrefix(key, "context.") || strings.HasPrefix(key, "servers.") && x.b.in.connect != nil {
+	if strings.HasPrefix(key, "context.") {
 		return !x.lapsed
+	}
+	if rest, ok := strings.CutPrefix(key, "servers."); ok {
+		name, _, _ := strings.Cut(rest, ".")
+		_, hosts := x.hosts[name]
+		return x.b.in.connect != nil && !hosts && !x.lapsed
 	}
 	switch key {
 	case "approval.mode":

@@ -13,13 +13,15 @@ import (
 
 // exchangeServers closes the servers that the configuration does not have any more, or has in another form, and connects
 // to those that it has now, as New does. While the user has not decided about a file of the project, which may have
-// switched some off, none is connected. One to which the end of ctx broke the connection is tried again.
+// switched some off, none is connected. A server of the host stays: only from the start can the configuration take its
+// name. One to which the end of ctx broke the connection is tried again.
 func (x *reload) exchangeServers(ctx context.Context) {
 	b, changed := x.b, false
 	if b.in.connect == nil || x.closed {
 		return
 	}
 	next := b.withServers(x.now.Config.Servers)
+	maps.Copy(next, x.hosts)
 	for name, before := range x.servers {
 		now, there := next[name]
 		if there && (x.lapsed || sameServer(before, now)) {

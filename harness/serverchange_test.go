@@ -205,6 +205,19 @@ func TestReloadBesidePlugin(t *testing.T) {
 	require.Equal(t, []harness.ServerState{{Name: "lint_db", State: "on", Tools: []string{"mcp__lint_db__db"}}}, rt.Servers())
 }
 
+// A server that the host has passed is not replaced by one that the configuration gets later: the host may rely on it.
+func TestReloadBesideHost(t *testing.T) {
+	c := &connections{t: t}
+	rt, save := reloadingModels(t, "", harness.WithClient(script.New(script.Say("done"))), harness.WithServers(c.connect),
+		harness.WithServer("a", config.Server{Command: "host"}))
+	require.Equal(t, []string{"open host"}, c.took())
+	require.NoError(t, save("servers.a.command = \"mine\"\n"))
+	require.Contains(t, strings.Join(run(t, rt, "go"), "\n"), "servers.a.command: none → … (takes effect when started again)")
+	require.NoError(t, save(""))
+	require.Empty(t, c.took())
+	require.Equal(t, []harness.ServerState{{Name: "a", State: "on", Tools: []string{"mcp__a__host"}}}, rt.Servers())
+}
+
 // An agent whose file names tools of a server gets them when the server comes.
 func TestReloadOfAgentsTools(t *testing.T) {
 	c := &connections{t: t}
