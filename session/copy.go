@@ -58,6 +58,7 @@ func (b *Branch) Fork(ctx context.Context, id ID, opts ...Option) (*Session, err
 	if err != nil {
 		return nil, errors.Join(err, f.discard(ctx))
 	}
+	f.checkHeads()
 	return f, nil
 }
 
@@ -301,7 +302,6 @@ func Import(ctx context.Context, store journal.Store, agent aycoder.Agent, r io.
 		return nil, errors.Join(err, s.discard(ctx))
 	}
 	s.checkHeads()
-	s.publish()
 	return s, nil
 }
 

@@ -1,10 +1,12 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,4 +199,34 @@ func fourTurns(t testing.TB, by string) *aycoder.Loop {
 		return script.Reply(script.Say("next"), call("look"), call("write"))
 	})
 	return agent(t, step, step, step, step, step)
+}
+
+// A copy of a session of which any one record is damaged can go on, as the session itself can.
+func TestCopyOfDamaged(t *testing.T) {
+	whole := newMemory()
+	s, err := session.New(t.Context(), whole, fourTurns(t, "a"))
+	require.NoError(t, err)
+	run(t, s, "go")
+	records := whole.sessions[s.ID()].records
+	for bad := 1; bad < len(records); bad++ {
+		j := &memoryJournal{records: slices.Clone(records), objects: map[journal.Hash][]byte{}, damaged: map[int]bool{bad: true}}
+		store := &memory{sessions: map[string]*memoryJournal{"x": j}}
+		o, err := session.Open(t.Context(), store, "x", agent(t, script.Say("one"), script.Say("two")))
+		require.NoError(t, err)
+		if o.Pending() != nil {
+			_, err = o.Undo(t.Context())
+			require.NoError(t, err)
+		}
+		forked, err := o.Fork(t.Context(), o.Head())
+		require.NoError(t, err)
+		var doc bytes.Buffer
+		require.NoError(t, o.View().WriteJSON(&doc))
+		imported, err := session.Import(t.Context(), newMemory(), agent(t, script.Say("one")), &doc)
+		require.NoError(t, err)
+		for _, c := range []*session.Session{forked, imported} {
+			for _, err := range c.Run(t.Context(), aycoder.Input{Prompt: "on"}) {
+				require.NoError(t, err, "record %d: %s", bad, records[bad])
+			}
+		}
+	}
 }
