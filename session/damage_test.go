@@ -230,3 +230,39 @@ func TestCopyOfDamaged(t *testing.T) {
 		}
 	}
 }
+
+// That is so on a path at which no branch is when it is copied, or opened again.
+func TestCopyOfDamagedBranch(t *testing.T) {
+	whole := newMemory()
+	s, err := session.New(t.Context(), whole, fourTurns(t, "a"))
+	require.NoError(t, err)
+	run(t, s, "go")
+	leaf := s.Head()
+	_, err = s.Checkout(t.Context(), session.Root)
+	require.NoError(t, err)
+	records := whole.sessions[s.ID()].records
+	at := slices.IndexFunc(records, func(r []byte) bool { return bytes.Contains(r, []byte(`"type":"tool_use"`)) })
+	for by, bad := range map[string]int{"checkout": at, "branch": at} {
+		j := &memoryJournal{records: records[:len(records):len(records)], objects: map[journal.Hash][]byte{}, damaged: map[int]bool{bad: true}}
+		store := &memory{sessions: map[string]*memoryJournal{"x": j}}
+		o, err := session.Open(t.Context(), store, "x", agent(t))
+		require.NoError(t, err)
+		var doc bytes.Buffer
+		require.NoError(t, o.View().WriteJSON(&doc))
+		st := newMemory()
+		i, err := session.Import(t.Context(), st, agent(t, script.Say("e")), &doc)
+		require.NoError(t, err)
+		require.NoError(t, i.Close())
+		i, err = session.Open(t.Context(), st, i.ID(), agent(t, script.Say("e")))
+		require.NoError(t, err)
+		if by == "branch" {
+			b, err := i.NewBranch(t.Context(), by, leaf, agent(t, script.Say("e")))
+			require.NoError(t, err)
+			run(t, b, "on")
+			continue
+		}
+		_, err = i.Checkout(t.Context(), leaf)
+		require.NoError(t, err)
+		run(t, i, "on")
+	}
+}

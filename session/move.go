@@ -116,6 +116,7 @@ func (b *Branch) move(ctx context.Context, command string, opts []MoveOption, ta
 		return move, err
 	}
 	if !c.onlyFiles {
+		s.checkHead(s.tree.heads[b.name])
 		err = b.restore()
 	}
 	return move, errors.Join(err, s.describe(ctx))

@@ -175,16 +175,24 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	s.tree.damaged = slices.ContainsFunc(s.damage, isLoss)
 	s.checkHeads()
+	s.publish()
 	return nil
 }
 
-// checkHeads finds out whether the conversations are valid, and publishes the tree: what another program has written may be whole, and
-// make no sense, and so may a copy of what is left of a damaged session. The mutex is held.
+// checkHeads is checkHead for all branches.
 func (s *Session) checkHeads() {
 	for _, id := range s.tree.heads {
-		s.tree.damaged = s.tree.damaged || aycoder.CheckHistory(s.tree.view().outlined(id)) != nil
+		s.checkHead(id)
 	}
-	s.publish()
+}
+
+// checkHead finds out whether the conversation to a node is valid: what another program has written may be whole, and make no sense,
+// and so may a copy of what is left of a damaged session. The mutex is held.
+func (s *Session) checkHead(id ID) {
+	if !s.tree.damaged && aycoder.CheckHistory(s.tree.view().outlined(id)) != nil {
+		s.tree.damaged = true
+		s.publish()
+	}
 }
 
 // isLoss reports whether a record that had been acknowledged is damaged.

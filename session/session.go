@@ -286,6 +286,7 @@ func (s *Session) NewBranch(ctx context.Context, name string, from ID, agent ayc
 	if err := s.write(ctx, true, &record{Kind: kindHead, ID: from, Branch: name}); err != nil {
 		return nil, err
 	}
+	s.checkHead(from)
 	b := s.branch(name)
 	b.agent = agent
 	return b, nil
