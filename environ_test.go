@@ -50,6 +50,7 @@ var environed = map[string]string{
 	"internal/cli/main.go":            "the program passes it on",
 	"internal/cli/place.go":           "the program passes it on",
 	"internal/cli/settings.go":        "the program passes it on",
+	"internal/cli/worktree.go":        "all, for git, which the user starts with -w",
 	"internal/cli/tty/open.go":        "TERM and NO_COLOR, unless the program passes them",
 	"examples/prbot/main.go":          "the program's own",
 	"internal/corpus/corpus.go":       ofTests,
