@@ -99,9 +99,9 @@ type reload struct {
 	agents   *agents               // nil if they are as New has made them
 	servers  map[string]config.Server
 	hosts    map[string]config.Server // of the host, without those whose name the configuration had from the start
-	closed   bool                // no server is connected to any more
-	failed   map[string]bool     // the roles whose models could not be opened
-	main     aycoder.ModelClient // nil if it is as New has opened it
+	closed   bool                     // no server is connected to any more
+	failed   map[string]bool          // the roles whose models could not be opened
+	main     aycoder.ModelClient      // nil if it is as New has opened it
 }
 
 // reloads makes what follows the changes, before the loop.
