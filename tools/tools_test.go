@@ -238,6 +238,22 @@ func TestGitWorksInBash(t *testing.T) {
 	assert.Contains(t, text, "first\n M f\n[exit 0]")
 }
 
+// Git does not write what it finds out about unchanged files into the index, where the user's git could be at work.
+func TestGitDiffOnlyReads(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": "a\n"})
+	w.ok("bash", args{"command": "git init -q . && git add f && git -c user.name=a -c user.email=a@b commit -qm first"})
+	long := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(w.path("f"), long, long))
+	before, err := os.ReadFile(w.path(".git/index"))
+	require.NoError(t, err)
+	for _, command := range []string{"git diff", "git diff HEAD", "git diff --stat", "git status"} {
+		w.ok("bash", args{"command": command})
+		after, err := os.ReadFile(w.path(".git/index"))
+		require.NoError(t, err)
+		require.Equal(t, before, after, command)
+	}
+}
+
 func TestFullDiskEndsTheRun(t *testing.T) {
 	_, err := explain(&workspace.Error{Op: "write", Path: "f", Kind: "no_space", Err: syscall.ENOSPC})
 	require.ErrorIs(t, err, syscall.ENOSPC)

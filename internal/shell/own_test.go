@@ -323,6 +323,7 @@ func supports(class shell.Class, effects []string) string {
 // cageEnv is the environment of the scripts in a cage.
 var cageEnv = []string{
 	"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/user", "GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat", "PAGER=cat",
-	"TERM=dumb", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LANG=C.UTF-8",
+	"TERM=dumb", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_COUNT=1",
+	"GIT_CONFIG_KEY_0=diff.autoRefreshIndex", "GIT_CONFIG_VALUE_0=false", "LANG=C.UTF-8",
 	"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
 }
