@@ -329,13 +329,8 @@ func TestPruneSessions(t *testing.T) {
 	}
 }
 
-// A run that its process did not end can be read, with the messages that are complete.
-func TestReadAfterCrash(t *testing.T) {
-	t.Parallel()
-	store := journal.Memory()
-	id := fillSession(t, store, []string{"go"}, []script.Step{
-		script.Reply(script.Say("wait"), script.Call("look", map[string]any{"text": "x"})), script.Say("done"),
-	})
+// beginnings returns stores that have the first records of a session, with their number: one, two, and so on to all.
+func beginnings(t *testing.T, store journal.Store, id string) iter.Seq2[int, journal.Store] {
 	j, err := store.Open(t.Context(), id, false)
 	require.NoError(t, err)
 	var records [][]byte
@@ -343,13 +338,29 @@ func TestReadAfterCrash(t *testing.T) {
 		require.NoError(t, err)
 		records = append(records, r)
 	}
+	return func(yield func(int, journal.Store) bool) {
+		for n := 1; n <= len(records); n++ {
+			cut := journal.Memory()
+			j, err := cut.Create(t.Context(), id)
+			require.NoError(t, err)
+			require.NoError(t, j.Append(t.Context(), true, records[:n]...))
+			require.NoError(t, j.Close())
+			if !yield(n, cut) {
+				return
+			}
+		}
+	}
+}
+
+// A run that its process did not end can be read, with the messages that are complete.
+func TestReadAfterCrash(t *testing.T) {
+	t.Parallel()
+	store := journal.Memory()
+	id := fillSession(t, store, []string{"go"}, []script.Step{
+		script.Reply(script.Say("wait"), script.Call("look", map[string]any{"text": "x"})), script.Say("done"),
+	})
 	most := 0
-	for n := 1; n <= len(records); n++ {
-		cut := journal.Memory()
-		j, err := cut.Create(t.Context(), id)
-		require.NoError(t, err)
-		require.NoError(t, j.Append(t.Context(), true, records[:n]...))
-		require.NoError(t, j.Close())
+	for _, cut := range beginnings(t, store, id) {
 		v, damage, err := Read(t.Context(), cut, id)
 		require.NoError(t, err)
 		require.Empty(t, damage)
@@ -371,19 +382,7 @@ func TestTimeAfterACrash(t *testing.T) {
 	id := fillSession(t, store, []string{"go"}, []script.Step{
 		script.Reply(script.Say("wait"), script.Call("look", map[string]any{"text": "x"})), script.Say("done"),
 	}, WithClock(clock))
-	j, err := store.Open(t.Context(), id, false)
-	require.NoError(t, err)
-	var records [][]byte
-	for r, err := range j.Records(t.Context()) {
-		require.NoError(t, err)
-		records = append(records, r)
-	}
-	for n := 1; n <= len(records); n++ {
-		cut := journal.Memory()
-		j, err := cut.Create(t.Context(), id)
-		require.NoError(t, err)
-		require.NoError(t, j.Append(t.Context(), true, records[:n]...))
-		require.NoError(t, j.Close())
+	for n, cut := range beginnings(t, store, id) {
 		v, _, err := Read(t.Context(), cut, id)
 		require.NoError(t, err)
 		s, err := Open(t.Context(), cut, id, scripted(t))
