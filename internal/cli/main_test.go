@@ -45,6 +45,10 @@ func TestMain(m *testing.M) {
 	if signal.Ignored(syscall.SIGHUP) { // under nohup: the programs that the tests start would never end by it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
+	// Package signal makes its goroutine at its first use, which must not be in a bubble of synctest.
+	first := make(chan os.Signal, 1)
+	signal.Notify(first, os.Interrupt)
+	signal.Stop(first)
 	os.Exit(m.Run())
 }
 
