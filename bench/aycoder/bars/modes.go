@@ -64,9 +64,8 @@ type model struct {
 	answers [][]string
 	asked   int
 	check   func(body []byte) // is called with each request if it is set
-	// due is how long after the request an event is handed out; nil means that all are at once.
-	due   func(event int) time.Duration
-	begun time.Time // when the last request came
+	// due is when an event is handed out; nil means that all are at once.
+	due func(event int) time.Time
 }
 
 func (m *model) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -87,7 +86,6 @@ func (m *model) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	a := &answer{model: m, ctx: r.Context(), events: m.answers[m.asked]}
 	m.asked++
-	m.begun = time.Now()
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
 		ContentLength: -1, Request: r, Body: a}, nil
 }
@@ -112,7 +110,7 @@ func (a *answer) Read(p []byte) (n int, err error) {
 			return n, either(n == 0, io.EOF, nil)
 		}
 		if a.due != nil {
-			if wait := time.Until(a.begun.Add(a.due(a.sent))); wait > 0 {
+			if wait := time.Until(a.due(a.sent)); wait > 0 {
 				if n > 0 {
 					return n, nil
 				}
@@ -238,7 +236,9 @@ func step(make open, w *wire, s sizes) (map[string]float64, error) {
 	return map[string]float64{"cpu": micros(cpu, n), "allocs": float64(allocs) / float64(n)}, err
 }
 
-// crowd measures the runs of agents that stream at once, and how late they hand out what arrives.
+// crowd measures the runs of agents that stream at once, and how late they hand out what arrives. All events
+// are due at even distances: if they counted from the request, those of agents that begin together would
+// crowd, and the more so the longer an agent takes to begin.
 func crowd(open open, w *wire, s sizes) (map[string]float64, error) {
 	pieces := texts(int(time.Duration(s.seconds) * time.Second / gap))
 	var events writer
@@ -250,17 +250,18 @@ func crowd(open open, w *wire, s sizes) (map[string]float64, error) {
 	var mu sync.Mutex
 	var failed error
 	start := make(chan struct{})
+	var first time.Time
 	made.Add(s.crowd)
 	for i := range s.crowd {
 		all.Go(func() {
 			phase := gap * time.Duration(i) / time.Duration(s.crowd)
-			due := func(event int) time.Duration { return phase + time.Duration(event)*gap }
+			due := func(event int) time.Time { return first.Add(phase + time.Duration(event)*gap) }
 			m := &model{answers: [][]string{events.events}, due: due}
 			seen, length, end := 0, 0, len(pieces[0])
 			text := func(s string) {
 				now := time.Now()
 				for length += len(s); seen < len(pieces) && length >= end; {
-					late[i] = append(late[i], float32(now.Sub(m.begun.Add(due(before+seen))).Microseconds())/1e3)
+					late[i] = append(late[i], float32(now.Sub(due(before+seen)).Microseconds())/1e3)
 					if seen++; seen < len(pieces) {
 						end += len(pieces[seen])
 					}
@@ -285,6 +286,7 @@ func crowd(open open, w *wire, s sizes) (map[string]float64, error) {
 	}
 	made.Wait()
 	cpu, _, _ := cost(func() error {
+		first = time.Now().Add(time.Second) // when all have begun
 		close(start)
 		all.Wait()
 		return nil
