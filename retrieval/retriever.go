@@ -45,6 +45,7 @@ type Retriever struct {
 	files   map[string][]string
 	chunks  map[string]*Chunk
 	pending map[string]string // the texts of chunks that have no vector yet, by ID
+	refused map[string]bool   // those of pending whose texts the embedder does not take
 }
 
 // File is a file to search.
@@ -118,7 +119,7 @@ func New(ctx context.Context, opts ...Option) (*Retriever, error) {
 		errs = append(errs, o(&c))
 	}
 	r := &Retriever{words: NewLexical(), mask: mask.New().Excerpt, file: c.file, turn: make(chan struct{}, 1),
-		files: map[string][]string{}, chunks: map[string]*Chunk{}, pending: map[string]string{}}
+		files: map[string][]string{}, chunks: map[string]*Chunk{}, pending: map[string]string{}, refused: map[string]bool{}}
 	err := errors.Join(errs...)
 	if err == nil && c.embedder != nil {
 		err = r.begin(ctx, &c)
@@ -150,7 +151,7 @@ func (r *Retriever) Put(ctx context.Context, files ...File) error {
 	if err := r.put(ctx, files); err != nil {
 		return fmt.Errorf("put files: %w", err)
 	}
-	return r.Embed(ctx)
+	return r.embedPending(ctx)
 }
 
 // put adds files to the index of words.
@@ -170,32 +171,77 @@ func (r *Retriever) put(ctx context.Context, files []File) error {
 	return nil
 }
 
+// maxRefusals is how often in a row the embedder may refuse before it is taken for one that refuses everything.
+const maxRefusals = 16
+
 // Embed makes the vectors that chunks of files do not have yet, a few at a time. If the embedder fails, Embed
-// returns its error. Vectors that it has made before are kept, also if ctx ends. Without an embedder, it does nothing.
+// returns its error. If it refuses some texts, because they are too long for it, for example, Embed makes the vectors of
+// the others, and then returns the error for the first of them. Vectors that it has made before are kept, also if ctx ends.
+// Without an embedder, it does nothing.
 func (r *Retriever) Embed(ctx context.Context) error {
+	r.mu.Lock()
+	clear(r.refused)
+	r.mu.Unlock()
+	return r.embedPending(ctx)
+}
+
+// embedPending is Embed without the texts that were refused before.
+func (r *Retriever) embedPending(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	var refusals int
+	var refusal error
 	for {
 		items, texts := r.next()
 		if len(items) == 0 {
-			return nil
+			return refusal
 		}
-		vectors, err := r.embed.texts(ctx, texts)
-		if err != nil {
+		if err := r.embedSome(ctx, items, texts, &refusals, &refusal); err != nil {
 			return err
 		}
-		for i := range items {
-			items[i].Values = vectors[i]
-		}
-		if err := r.vectors.Add(ctx, items...); err != nil {
-			return err
-		}
-		r.done(items)
 	}
+}
+
+// embedSome makes the vectors of some chunks, without those whose texts the embedder refuses. It counts the refusals in a
+// row, and keeps the first error for a single text.
+func (r *Retriever) embedSome(ctx context.Context, items []Vector, texts []string, refusals *int, refusal *error) error {
+	vectors, err := r.embed.texts(ctx, texts)
+	if err != nil {
+		if *refusals++; !refuses(err) || *refusals > maxRefusals {
+			return err
+		}
+		if half := len(items) / 2; half > 0 {
+			if err := r.embedSome(ctx, items[:half], texts[:half], refusals, refusal); err != nil {
+				return err
+			}
+			return r.embedSome(ctx, items[half:], texts[half:], refusals, refusal)
+		}
+		*refusal = cmp.Or(*refusal, fmt.Errorf("%s: %w", items[0].Path, err))
+		r.mu.Lock()
+		r.refused[items[0].ID] = true
+		r.mu.Unlock()
+		return nil
+	}
+	*refusals = 0
+	for i := range items {
+		items[i].Values = vectors[i]
+	}
+	if err := r.vectors.Add(ctx, items...); err != nil {
+		return err
+	}
+	r.done(items)
+	return nil
+}
+
+// refuses reports whether an error is about the texts, so that others may do.
+func refuses(err error) bool {
+	_, large := errors.AsType[*aycoder.ContextTooLargeError](err)
+	_, bad := errors.AsType[*aycoder.BadRequestError](err)
+	return large || bad || errors.Is(err, ErrNoDirection)
 }
 
 // done notes that chunks have vectors, and deletes those of chunks that are gone meanwhile. The vector of one that was removed and
@@ -216,7 +262,7 @@ func (r *Retriever) done(items []Vector) {
 func (r *Retriever) next() (items []Vector, texts []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	ids := slices.Sorted(maps.Keys(r.pending))
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(r.pending)), func(id string) bool { return r.refused[id] })
 	for _, id := range ids[:min(len(ids), batchTexts)] {
 		items = append(items, Vector{Item: r.chunks[id].Item})
 		texts = append(texts, r.pending[id])
@@ -232,6 +278,7 @@ func (r *Retriever) replace(path string, chunks []Chunk, texts []string) (gone [
 	for _, id := range old {
 		delete(r.chunks, id)
 		delete(r.pending, id)
+		delete(r.refused, id)
 	}
 	var ids []string
 	for i, c := range chunks {

@@ -57,9 +57,10 @@ func (w wrapped) Unwrap() aycoder.ModelClient { return w.ModelClient }
 
 // fakeEmbedder embeds by hashing, and fails as it is told.
 type fakeEmbedder struct {
-	dim  int
-	fail func(call int) error
-	bad  func([][]float32) [][]float32
+	dim    int
+	fail   func(call int) error
+	bad    func([][]float32) [][]float32
+	refuse func(text string) error
 
 	mu    sync.Mutex
 	calls int
@@ -79,6 +80,11 @@ func (e *fakeEmbedder) Embed(_ context.Context, texts []string) (out [][]float32
 	if e.fail != nil {
 		if err := e.fail(e.calls); err != nil {
 			return nil, err
+		}
+	}
+	for _, text := range texts {
+		if e.refuse != nil && e.refuse(text) != nil {
+			return nil, e.refuse(text)
 		}
 	}
 	e.sent = append(e.sent, texts...)
@@ -210,6 +216,55 @@ func TestFailedEmbedding(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Zero(t, got.Pending)
 		require.False(t, got.WordsOnly)
+	}
+}
+
+// A text that the embedder refuses keeps no other from getting a vector, and is not sent again unless the host asks for it.
+func TestRefusedTexts(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{
+		"bad":      &aycoder.BadRequestError{ModelError: &aycoder.ModelError{Provider: "x", Status: 400}},
+		"too long": &aycoder.ContextTooLargeError{ModelError: &aycoder.ModelError{Provider: "x", Status: 413}},
+	} {
+		e := &fakeEmbedder{dim: 16}
+		e.refuse = func(text string) error {
+			if strings.Contains(text, "long") {
+				return refusal
+			}
+			return nil
+		}
+		r, err := retrieval.New(t.Context(), retrieval.WithEmbedder(e))
+		require.NoError(t, err)
+		var files []retrieval.File
+		for i := range 200 {
+			files = append(files, file(fmt.Sprintf("f%03d.go", i), fmt.Sprintf("package p%d", i)))
+		}
+		files = append(files, file("a.go", "package long"), file("f100b.go", "package long"))
+		err = r.Put(t.Context(), files...)
+		require.ErrorIs(t, err, refusal, name)
+		require.ErrorContains(t, err, "a.go", name)
+		_, _, vectors := r.Stats()
+		require.Equal(t, 200, vectors.Items, name)
+		require.Less(t, e.calls, 50, name)
+		got, err := r.Search(t.Context(), "p7", 3, retrieval.Filter{})
+		require.NoError(t, err)
+		require.Equal(t, 2, got.Pending, name)
+
+		e.calls = 0
+		require.NoError(t, r.Put(t.Context(), file("new.go", "package new")), name)
+		require.Equal(t, 1, e.calls, name)
+		require.ErrorIs(t, r.Embed(t.Context()), refusal, name)
+		require.NoError(t, r.Put(t.Context(), file("a.go", "package short"), file("f100b.go", "package short")), name)
+		_, _, vectors = r.Stats()
+		require.Equal(t, 203, vectors.Items, name)
+
+		e.refuse = func(string) error { return refusal }
+		e.calls = 0
+		for i := range files {
+			files[i].Source = append(files[i].Source, " // changed"...)
+		}
+		require.ErrorIs(t, r.Put(t.Context(), files...), refusal, name)
+		require.Less(t, e.calls, 20, "%s: all are refused", name)
 	}
 }
 

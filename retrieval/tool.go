@@ -74,7 +74,7 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 		return nil, err
 	}
 	embedding, cancel := context.WithTimeout(ctx, embedTime)
-	failure := t.Embed(embedding)
+	failure := t.embedPending(embedding)
 	cancel()
 	filter := Filter{Path: strings.TrimPrefix(in.Path, "./"), Language: in.Language, Kind: in.Kind}
 	searching, cancel := context.WithTimeout(ctx, embedTime) // the query becomes a vector, too
