@@ -76,15 +76,17 @@ func (n *namer) add(name string) {
 	if _, analyzed := n.g.analyzers[path.Ext(name)]; !analyzed && source.LanguageOf(name, nil) == "" {
 		return
 	}
-	ok := false
-	if ws, is := n.g.files.(interface{ Rel(string) (string, error) }); is {
-		rel, err := ws.Rel(name)
-		name, ok = rel, err == nil
-	} else {
-		name = path.Clean(filepath.ToSlash(name))
-		ok = filepath.IsLocal(name)
-	}
-	if ok && !slices.Contains(n.names, name) {
+	if name, ok := n.g.rel(name); ok && !slices.Contains(n.names, name) {
 		n.names = append(n.names, name)
 	}
+}
+
+// rel returns the path of a name relative to the workspace, or false if it is elsewhere.
+func (g *Graph) rel(name string) (string, bool) {
+	if ws, is := g.files.(interface{ Rel(string) (string, error) }); is {
+		rel, err := ws.Rel(name)
+		return rel, err == nil
+	}
+	name = path.Clean(filepath.ToSlash(name))
+	return name, filepath.IsLocal(name)
 }

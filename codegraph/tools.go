@@ -3,6 +3,7 @@ package codegraph
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -111,7 +112,7 @@ func (a *answer) result(s *Snapshot, err error) (*aycoder.ToolResult, error) {
 
 // source returns a source file of a snapshot, with its content.
 func (g *Graph) source(s *Snapshot, name string) (*file, []byte, error) {
-	name = path.Clean(strings.TrimPrefix(name, "/"))
+	name = g.pathOf(name)
 	f := s.file(name)
 	switch {
 	case f == nil:
@@ -124,6 +125,14 @@ func (g *Graph) source(s *Snapshot, name string) (*file, []byte, error) {
 		return nil, nil, fmt.Errorf("%s has just changed; ask again", runes.Path(name))
 	}
 	return f, src, nil
+}
+
+// pathOf returns the path of a name that the model gives, relative to the workspace.
+func (g *Graph) pathOf(name string) string {
+	if rel, ok := g.rel(name); ok {
+		return rel
+	}
+	return path.Clean(strings.TrimPrefix(name, "/"))
 }
 
 // similar returns a hint at files with similar names.
@@ -177,18 +186,13 @@ func signature(src []byte, d source.Decl) string {
 }
 
 func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer, error) {
-	found := s.declared(in.Name, path.Clean(in.Path))
+	below := g.pathOf(in.Path)
+	found := s.declared(in.Name, below)
 	if len(found) == 0 {
-		near := ""
-		for _, f := range s.Find(in.Name, 20) {
-			if f.Decl >= 0 && strings.Count(near, ",") < 4 {
-				near += ", " + s.file(f.Path).facts.Decls[f.Decl].Name
-			}
-		}
-		if near != "" {
-			near = "; similar names: " + near[2:]
-		}
-		return nil, fmt.Errorf("no declaration of %q was found%s", in.Name, near)
+		found = s.declared(plainName.Replace(in.Name), below)
+	}
+	if len(found) == 0 {
+		return nil, s.undeclared(in.Name, below)
 	}
 	a := &answer{summary: fmt.Sprintf("%d declarations", len(found))}
 	a.left = max(len(found)-maxLines, 0) // each of which costs reading a file
@@ -220,12 +224,45 @@ func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer
 	return a, nil
 }
 
+// plainName makes one form of those in which languages write the name of a method: Client::new, Client#new and (*Client).New.
+var plainName = strings.NewReplacer("::", ".", "#", ".", "(*", "", "(", "", ")", "")
+
+// undeclared returns the error for a name that is not declared below a path, with names that are.
+func (s *Snapshot) undeclared(name, below string) error {
+	_, last := qualifier(plainName.Replace(name))
+	var near []string
+	for _, f := range s.Find(last, 20) {
+		if f.Decl < 0 || len(near) == 4 {
+			continue
+		}
+		similar := s.file(f.Path).facts.Decls[f.Decl].Name
+		if similar == name {
+			similar += " in " + runes.Path(f.Path)
+		}
+		if !slices.Contains(near, similar) {
+			near = append(near, similar)
+		}
+	}
+	text := fmt.Sprintf("no declaration of %q was found", runes.Shorten(name, maxLine))
+	if below != "." {
+		text += " in " + runes.Path(below)
+	}
+	if len(near) > 0 {
+		text += "; similar names: " + strings.Join(near, ", ")
+	}
+	return errors.New(text)
+}
+
+// qualifier divides a name at its last dot, and returns only the last part of the first.
+func qualifier(name string) (of, last string) {
+	i := strings.LastIndexByte(name, '.')
+	of = name[:max(i, 0)]
+	return of[strings.LastIndexByte(of, '.')+1:], name[i+1:]
+}
+
 // declared returns the declarations of a name, which may have its type before a dot, below a path.
 func (s *Snapshot) declared(name, below string) (found []Found) {
-	of, last, qualified := strings.Cut(name, ".")
-	if !qualified {
-		of, last = "", name
-	}
+	of, last := qualifier(name)
 	for _, f := range s.files {
 		if f.facts == nil || below != "." && f.path != below && !strings.HasPrefix(f.path, below+"/") {
 			continue
@@ -323,17 +360,26 @@ func (g *Graph) why(_ context.Context, s *Snapshot, in whyArgs) (*answer, error)
 		a.line("%s does not depend on %s.", runes.Path(from.path), runes.Path(to.path))
 	}
 	for i, p := range chain {
-		if i+1 < len(chain) {
-			a.line("%s uses of the next%s", runes.Path(p), s.file(p).usesOf(chain[i+1]))
-		} else {
+		if i+1 == len(chain) {
 			a.line("%s", runes.Path(p))
+		} else if uses := s.file(p).usesOf(chain[i+1]); uses != "" {
+			a.line("%s uses of the next%s", runes.Path(p), uses)
+		} else {
+			a.line("%s imports the next", runes.Path(p))
 		}
 	}
 	return a, nil
 }
 
 func (g *Graph) findFile(_ context.Context, s *Snapshot, in findArgs) (*answer, error) {
-	found := s.Find(in.Query, 30)
+	query := in.Query
+	if rel, ok := g.rel(query); ok && strings.Contains(query, "/") {
+		query = rel
+	}
+	found := s.Find(query, 30)
+	if len(found) == 0 { // a capital letter may be of another way to write the name
+		found = s.Find(strings.ToLower(query), 30)
+	}
 	a := &answer{summary: fmt.Sprintf("%d found", len(found))}
 	if len(found) == 0 {
 		a.line("Nothing has these letters in its name in this order.")

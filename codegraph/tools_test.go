@@ -3,7 +3,9 @@ package codegraph_test
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -40,12 +42,16 @@ func TestToolsKeepTheContract(t *testing.T) {
 			{Name: "text", Args: `{"path":"other.txt"}`, Want: "read it instead", Fails: true},
 			{Name: "missing", Args: `{"path":"cart/crt.go"}`, Want: "did you mean cart/cart.go?", Fails: true},
 			{Name: "outside", Args: `{"path":"../x.go"}`, Want: "there is no file", Fails: true},
+			{Name: "from the root", Args: `{"path":"/cart/cart.go"}`, Want: "func (c *Cart) Add"},
 		}},
 		{"symbol", []agenttest.ToolCase{
 			{Name: "function", Args: `{"name":"New"}`, Want: "cart/cart.go:7\n    // New returns a cart.\n    func New() *Cart { return &Cart{} }\n  used by main.go (1)"},
 			{Name: "method", Args: `{"name":"Cart.Add"}`, Want: "cart/cart.go:9"},
-			{Name: "below", Args: `{"name":"main","path":"cart"}`, Want: "no declaration", Fails: true},
+			{Name: "method of Rust", Args: `{"name":"shop::Cart::Add"}`, Want: "cart/cart.go:9"},
+			{Name: "method of Go", Args: `{"name":"(*Cart).Add()"}`, Want: "cart/cart.go:9"},
+			{Name: "below", Args: `{"name":"main","path":"./cart/"}`, Want: "no declaration of \"main\" was found in cart; similar names: main in main.go", Fails: true},
 			{Name: "unknown", Args: `{"name":"crt"}`, Want: "similar names: Cart", Fails: true},
+			{Name: "unknown method", Args: `{"name":"Crt::Add"}`, Want: "similar names: Add", Fails: true},
 		}},
 		{"dependencies", []agenttest.ToolCase{
 			{Name: "some", Args: `{"path":"main.go"}`, Want: "cart/cart.go: Add, New"},
@@ -62,6 +68,8 @@ func TestToolsKeepTheContract(t *testing.T) {
 		{"find_file", []agenttest.ToolCase{
 			{Name: "declaration", Args: `{"query":"cartad"}`, Want: ""},
 			{Name: "file", Args: `{"query":"crt.go"}`, Want: "cart/cart.go"},
+			{Name: "from here", Args: `{"query":"./cart/cart.go"}`, Want: "cart/cart.go"},
+			{Name: "other case", Args: `{"query":"Crt.go"}`, Want: "cart/cart.go"},
 			{Name: "none", Args: `{"query":"zzz"}`, Want: "Nothing"},
 		}},
 	} {
@@ -84,6 +92,10 @@ func TestToolsLookFirst(t *testing.T) {
 		return res.Parts[0].(*aycoder.Text).Text
 	}
 	require.Contains(t, ask("dependents", `{"path":"cart/cart.go"}`), "main.go")
+	file := strconv.Quote(filepath.Join(dir, "cart", "cart.go"))
+	require.Contains(t, ask("dependents", `{"path":`+file+`}`), "main.go")
+	require.Contains(t, ask("symbol", `{"name":"New","path":`+file+`}`), "cart/cart.go:7")
+	require.Contains(t, ask("find_file", `{"query":`+file+`}`), "cart/cart.go\n")
 	write(t, dir, "main.go", "package main\n\nfunc main() {}\n")
 	write(t, dir, "z.go", "package main\n\nimport _ \"example.com/m/cart\"\n")
 	require.Equal(t, "z.go\n", ask("dependents", `{"path":"cart/cart.go"}`))

@@ -56,7 +56,7 @@ type Match struct {
 
 // Filter limits a search. The zero Filter accepts all items.
 type Filter struct {
-	// Path is a directory, a file, or a pattern such as "src/**/*.go". Empty means everything.
+	// Path is a directory, a file, or a pattern such as "src/**/*.go". Empty or "." means everything.
 	Path string
 	// Language and Kind are as in [Item]. Empty means all.
 	Language source.Language
@@ -69,8 +69,12 @@ func (f Filter) Keep() func(*Item) bool {
 	if f == (Filter{}) {
 		return nil
 	}
-	dir := strings.TrimSuffix(f.Path, "/")
-	pattern, err := glob.Compile(f.Path)
+	name := strings.TrimPrefix(f.Path, "./")
+	if name == "." {
+		name = ""
+	}
+	dir := strings.TrimSuffix(name, "/")
+	pattern, err := glob.Compile(name)
 	return func(i *Item) bool {
 		return (f.Language == "" || f.Language == i.Language) && (f.Kind == "" || f.Kind == i.Kind) &&
 			(dir == "" || i.Path == dir || strings.HasPrefix(i.Path, dir) && i.Path[len(dir)] == '/' ||

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,10 +75,13 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 	if err != nil {
 		return nil, err
 	}
+	filter, err := t.filter(in)
+	if err != nil {
+		return nil, err
+	}
 	embedding, cancel := context.WithTimeout(ctx, embedTime)
 	failure := t.embedPending(embedding)
 	cancel()
-	filter := Filter{Path: strings.TrimPrefix(in.Path, "./"), Language: in.Language, Kind: in.Kind}
 	searching, cancel := context.WithTimeout(ctx, embedTime) // the query becomes a vector, too
 	found, err := t.Search(searching, in.Query, min(cmp.Or(max(in.Limit, 0), defaultHits), maxHits), filter)
 	cancel()
@@ -91,6 +96,37 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 	t.notes(&out, in.Query, found, shown, partial, cmp.Or(err, failure))
 	return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: mask.Visible(t.mask(out.String()))}},
 		Summary: fmt.Sprintf("%d found", shown)}, nil
+}
+
+// filter returns the filter of a call, or an error that says what it may be. A model may name a file or a language in another way.
+func (t *tool) filter(in toolArgs) (f Filter, err error) {
+	f = Filter{Path: in.Path, Language: source.Language(strings.ToLower(string(in.Language))), Kind: strings.ToLower(in.Kind)}
+	if ws, ok := t.files.(interface{ Rel(string) (string, error) }); ok && f.Path != "" {
+		if f.Path, err = ws.Rel(f.Path); err != nil {
+			return f, err
+		}
+	}
+	if f.Kind != "" && !slices.Contains(kinds[:], f.Kind) {
+		return f, fmt.Errorf("there is no kind %q, but %s", f.Kind, strings.Join(slices.Sorted(slices.Values(kinds[:])), ", "))
+	}
+	if f.Language == "" {
+		return f, nil
+	}
+	if f.Language == "javascript" {
+		f.Language = source.TypeScript
+	} else if lang := source.LanguageOf("a."+string(f.Language), nil); lang != "" {
+		f.Language = lang
+	}
+	there, s := map[string]bool{}, t.graph.Snapshot()
+	for p := range s.Files() {
+		if facts := s.Facts(p); facts != nil {
+			there[string(facts.Language)] = true
+		}
+	}
+	if !there[string(f.Language)] {
+		return f, fmt.Errorf("there is no code in %q, but in %s", f.Language, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+	}
+	return f, nil
 }
 
 // update puts the files that have changed, and removes those that are gone. Partial says that the workspace has more

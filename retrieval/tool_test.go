@@ -72,6 +72,11 @@ func TestToolKeepsTheContract(t *testing.T) {
 		agenttest.ToolCase{Name: "filter", Args: `{"query":"money goods","path":"cart","language":"go","kind":"method"}`, Want: "cart/cart.go"},
 		agenttest.ToolCase{Name: "half-typed", Args: `{"query":"sell goo"}`, Want: "Nothing was found.\nPerhaps it is: sell good, sell goods\n"},
 		agenttest.ToolCase{Name: "other language", Args: `{"query":"goods","language":"python"}`, Want: "Nothing was found."},
+		agenttest.ToolCase{Name: "everywhere", Args: `{"query":"goods","path":"."}`, Want: "cart/cart.go"},
+		agenttest.ToolCase{Name: "outside", Args: `{"query":"goods","path":"../x"}`, Want: "outside", Fails: true},
+		agenttest.ToolCase{Name: "in other words", Args: `{"query":"charge money","language":"PY","kind":"Func"}`, Want: "pay/pay.py"},
+		agenttest.ToolCase{Name: "no such language", Args: `{"query":"goods","language":"cobol"}`, Want: "there is no code in \"cobol\", but in go, python", Fails: true},
+		agenttest.ToolCase{Name: "no such kind", Args: `{"query":"goods","kind":"function"}`, Want: "there is no kind \"function\", but class, const, field, func", Fails: true},
 		agenttest.ToolCase{Name: "empty", Args: `{"query":" "}`, Want: "the query is empty", Fails: true},
 	)
 }
@@ -80,6 +85,7 @@ func TestToolKeepsTheContract(t *testing.T) {
 func TestToolLooksFirst(t *testing.T) {
 	t.Parallel()
 	tool, dir := shop(t)
+	require.Contains(t, ask(t, tool, map[string]any{"query": "goods", "path": filepath.Join(dir, "cart")}), "cart/cart.go")
 	require.Contains(t, ask(t, tool, map[string]any{"query": "goods"}), "cart/cart.go")
 	write(t, dir, "cart/cart.go", "package cart\n\n// Drop empties it.\nfunc Drop() {}\n")
 	write(t, dir, "new.go", "package main\n\nfunc goodsOf() {}\n")
