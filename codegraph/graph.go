@@ -236,7 +236,7 @@ const unread = -1
 
 // outdated reports whether a file may be another than the one that was read.
 func (f *file) outdated(now stamp) bool {
-	return f.size != now.size || f.time != now.time || f.size == unread || f.checked-f.time < unsettled
+	return f.stamp != now || f.size == unread || f.checked-max(f.time, f.real) < unsettled
 }
 
 // named looks at some files only. It is not enough if one of them is new, as it may be ignored, or says what

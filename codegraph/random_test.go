@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -225,6 +226,23 @@ func TestUnreadableForAWhile(t *testing.T) {
 	s, err = g.Refresh(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"x/x.go"}, s.Dependencies("c.go"))
+}
+
+// An edit that leaves size and time as they were, as by a program that restores the time, is seen where the system has a
+// time that no program can set.
+func TestEditWithTheSameTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems do not tell that time")
+	}
+	g, dir := open(t, "b.py", "", "c.py", "")
+	then := time.Unix(1e9, 0)
+	for _, want := range []string{"c", "b"} {
+		write(t, dir, "a.py", "import "+want+"\n")
+		require.NoError(t, os.Chtimes(filepath.Join(dir, "a.py"), then, then))
+		s, err := g.Refresh(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{want + ".py"}, s.Dependencies("a.py"))
+	}
 }
 
 // locked cannot open one of its files.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/order"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/internal/search"
 )
@@ -32,6 +33,12 @@ type FS interface {
 type stamp struct {
 	size int64
 	time int64 // of the last change, in microseconds since 1970
+	real int64 // the same, where the system has a time that no program can set, or time
+}
+
+func stampFrom(info fs.FileInfo) stamp {
+	_, changed := regular.Identity(info)
+	return stamp{info.Size(), info.ModTime().UnixMicro(), changed.UnixMicro()}
 }
 
 // A walked file is a regular file of the workspace.
@@ -139,7 +146,7 @@ func (l lists) regular(ctx context.Context, name string) (stamp, bool) {
 		if err != nil || !info.Mode().IsRegular() {
 			return stamp{}, false
 		}
-		return stamp{info.Size(), info.ModTime().UnixMicro()}, true
+		return stampFrom(info), true
 	}
 	e := l.entry(ctx, name)
 	if e == nil || !e.Type().IsRegular() {
@@ -161,7 +168,7 @@ func stampOf(e fs.DirEntry) stamp {
 	if err != nil {
 		return stamp{size: unread}
 	}
-	return stamp{info.Size(), info.ModTime().UnixMicro()}
+	return stampFrom(info)
 }
 
 // stat returns the stamp of a file, if it is a regular one that can be opened.
@@ -175,7 +182,7 @@ func stat(files FS, name string) (stamp, bool) {
 	if err != nil || !info.Mode().IsRegular() {
 		return stamp{}, false
 	}
-	return stamp{info.Size(), info.ModTime().UnixMicro()}, true
+	return stampFrom(info), true
 }
 
 func exists(files FS, name string) bool {
