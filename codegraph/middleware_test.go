@@ -293,6 +293,27 @@ func TestMiddlewareGoesOnElsewhere(t *testing.T) {
 	}
 }
 
+// What somebody has linked from the directory stays as it is.
+func TestSentIsNotALink(t *testing.T) {
+	m, dir, own := three(), t.TempDir(), filepath.Join(t.TempDir(), "own")
+	for _, text := range []string{"precious", ""} { // then it does not exist
+		require.NoError(t, os.RemoveAll(own))
+		if text != "" {
+			require.NoError(t, os.WriteFile(own, []byte(text), 0o600))
+		}
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "sent")))
+		require.NoError(t, os.Symlink(own, filepath.Join(dir, "sent")))
+		history := []*aycoder.Message{aycoder.User("read main.go")}
+		sent := wire(t, build(t, builder(t, m, dir), "1", history...))
+		data, _ := os.ReadFile(own)
+		require.Equal(t, text, string(data))
+		require.Equal(t, sent, wire(t, build(t, builder(t, m, dir), "2", decoded(t, history)...)))
+		info, err := os.Lstat(filepath.Join(dir, "sent"))
+		require.NoError(t, err)
+		require.True(t, info.Mode().IsRegular())
+	}
+}
+
 // damages returns data that was cut or in which bits have changed.
 func damages(data []byte, n int) (out [][]byte) {
 	rnd := rand.New(rand.NewPCG(1, 2))
