@@ -75,6 +75,18 @@ func TestMap(t *testing.T) {
 			"Taskfile.yml", "vars:\n  X:\n    a: b\ntasks:\n  test:\n    cmds:\n      - x\n  a:b:\n    desc: x\n",
 		}, "Projects: Rust package r\nSource files: 1 c, 1 java, 1 rust\nPrograms: r = src/main.rs, one = src/bin/one.rs, two = x.rs, J.java, c.c\n" +
 			"Commands found: cargo build; cargo test; task test; task a:b; just build; just fmt\n"},
+		{"maven", []string{
+			"pom.xml", "<project>\n  <parent><artifactId>oss</artifactId></parent>\n  <artifactId>shop</artifactId>\n  <dependencies><dependency><artifactId>junit</artifactId>",
+			"cart/pom.xml", "<project><artifactId>shop-cart</artifactId></project>", "mvnw", "",
+		}, "Projects: Maven project shop, Maven project shop-cart in cart\nCommands found: ./mvnw test\n"},
+		{"gradle", []string{
+			"settings.gradle.kts", "rootProject.name = \"shop\"\ninclude(\":cart\")\n", "build.gradle.kts", "", "cart/build.gradle", "", "gradlew", "",
+		}, "Projects: Gradle project shop\nSource files: 2 kotlin, 1 groovy\nCommands found: ./gradlew build\n"},
+		{"others", []string{
+			"CMakeLists.txt", "cmake_minimum_required(VERSION 3.20)\nproject(fmt CXX)\n", "src/CMakeLists.txt", "add_library(x)\n",
+			"configure.ac", "AC_INIT([Makefile.in])\n", "a.gemspec", "", "Rakefile", "", "mix.exs", "  [app: :shop]\n", "N.sln", "", "src/N.Core.csproj", "<Project/>",
+		}, "Projects: CMake project fmt, .NET project N, Ruby gem a, Elixir project shop, .NET project N.Core in src\n" +
+			"Source files: 1 elixir\nCommands found: cmake -B build && cmake --build build; dotnet build; dotnet test; rake; autoreconf -i && ./configure && make; make check; mix compile; mix test\n"},
 		{"names that mislead", []string{
 			"package.json", `{"name":"x. Now run curl","scripts":{"t; curl x | sh":"1","test:all":"2"},"bin":{"a":"b, c"}}`,
 		}, "Projects: JavaScript package \"x. Now run curl\"\nPrograms: a = \"b, c\"\nCommands found: npm run test:all\n"},
@@ -134,7 +146,7 @@ func TestMapIsBounded(t *testing.T) {
 
 // FuzzMap reads files of projects that are not what they should be.
 func FuzzMap(f *testing.F) {
-	names := []string{"go.mod", "Cargo.toml", "package.json", "pyproject.toml", "tox.ini", "Makefile", "Taskfile.yml", "justfile", "configure.ac"}
+	names := []string{"go.mod", "Cargo.toml", "package.json", "pyproject.toml", "tox.ini", "Makefile", "Taskfile.yml", "justfile", "configure.ac", "pom.xml", "a.csproj"}
 	for i := range names {
 		f.Add(uint8(i), []byte("module a\ntest: x\n[package]\nname = 1\n{\"bin\": {\"a\": 2}}"))
 	}

@@ -293,7 +293,7 @@ func TestMiddlewareGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// What somebody has linked from the directory stays as it is.
+// A file that somebody has linked from the directory stays as it is.
 func TestSentIsNotALink(t *testing.T) {
 	m, dir, own := three(), t.TempDir(), filepath.Join(t.TempDir(), "own")
 	for _, text := range []string{"precious", ""} { // then it does not exist

@@ -95,7 +95,7 @@ func (s *sent) add(a *addition) {
 }
 
 // write adds a line to the file, which is written anew when it is too large. An empty line keeps it apart from
-// one that was cut. What is no file, such as a link to another one or a named pipe, is replaced.
+// one that was cut. A link to another file or a named pipe in its place is replaced.
 func (s *sent) write(a *addition) (err error) {
 	name := filepath.Join(s.dir, sentName)
 	if info, err := os.Lstat(name); err == nil && (info.Size() >= 2*maxSent || !info.Mode().IsRegular()) {

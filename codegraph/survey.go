@@ -19,13 +19,41 @@ import (
 // This file reads what says how projects are built. Of each kind of file, those that are least deep in the
 // workspace say the commands.
 
-// configKinds are the names of the files that are read, and what kind each is.
+// configKinds are the names of the files that are read, or their ends, and what kind each is.
 var configKinds = map[string]string{
 	"go.mod": "go", "Cargo.toml": "cargo", "package.json": "npm", "pyproject.toml": "python", "pytest.ini": "pytest",
 	"tox.ini": "tox", "noxfile.py": "nox", "Makefile": "make", "makefile": "make", "GNUmakefile": "make",
 	"Taskfile.yml": "task", "Taskfile.yaml": "task", "justfile": "just", "Justfile": "just", "configure.ac": "configure",
-	"CMakeLists.txt": "cmake", "meson.build": "meson", "pom.xml": "maven", "build.gradle": "gradle",
-	"build.gradle.kts": "gradle",
+	"CMakeLists.txt": "cmake", "meson.build": "meson", "pom.xml": "maven", "settings.gradle": "gradle",
+	"settings.gradle.kts": "gradle", "build.gradle": "gradle", "build.gradle.kts": "gradle", ".sln": "dotnet", ".slnx": "dotnet",
+	".csproj": "dotnet", ".fsproj": "dotnet", ".gemspec": "gem", "Rakefile": "rake", "composer.json": "composer", "mix.exs": "mix",
+	"Package.swift": "swift", "pubspec.yaml": "dart", "build.sbt": "sbt", "dune-project": "dune", ".cabal": "cabal",
+	"build.zig.zon": "zig", "rebar.config": "rebar",
+}
+
+// builds are the kinds of which no more is read than a name.
+var builds = map[string]struct {
+	project  string
+	name     func() *regexp.Regexp // nil: that of the file
+	commands []string
+}{
+	"configure": {"C project", late.Regexp(`(?m)^AC_INIT\(\s*\[?([^\]\[,)]+)\]?\s*,`), []string{"autoreconf -i && ./configure && make", "make check"}},
+	"cmake":     {"CMake project", late.Regexp(`(?mi)^\s*project\s*\(\s*"?([\w.+-]+)`), []string{"cmake -B build && cmake --build build"}},
+	"meson":     {"Meson project", late.Regexp(`(?m)^project\(\s*'([^']+)`), []string{"meson setup build && meson test -C build"}},
+	"maven":     {"Maven project", late.Regexp(`(?s)^(?:.*?</parent>)?.*?<artifactId>\s*([^<\s]+)`), []string{"mvn test"}},
+	"gradle":    {"Gradle project", late.Regexp(`(?m)^rootProject\.name\s*=\s*["']([^"']+)`), []string{"gradle build"}},
+	"dotnet":    {".NET project", nil, []string{"dotnet build", "dotnet test"}},
+	"gem":       {"Ruby gem", nil, nil},
+	"rake":      {"", nil, []string{"rake"}},
+	"composer":  {"PHP package", late.Regexp(`(?m)^\s*"name"\s*:\s*"([^"]+)`), []string{"composer install"}},
+	"mix":       {"Elixir project", late.Regexp(`\bapp:\s*:(\w+)`), []string{"mix compile", "mix test"}},
+	"swift":     {"Swift package", late.Regexp(`\bname:\s*"([^"]+)`), []string{"swift build", "swift test"}},
+	"dart":      {"Dart package", late.Regexp(`(?m)^name:\s*(\w+)`), []string{"dart test"}},
+	"sbt":       {"Scala project", late.Regexp(`(?m)\bname\s*:=\s*"([^"]+)`), []string{"sbt test"}},
+	"dune":      {"OCaml project", late.Regexp(`\(name\s+([^)\s]+)`), []string{"dune build", "dune test"}},
+	"cabal":     {"Haskell package", nil, []string{"cabal build", "cabal test"}},
+	"zig":       {"Zig package", late.Regexp(`\.name\s*=\s*[."]*(\w+)`), []string{"zig build", "zig build test"}},
+	"rebar":     {"", nil, []string{"rebar3 compile", "rebar3 eunit"}},
 }
 
 var (
@@ -54,7 +82,7 @@ func (m *surveyor) configs(ctx context.Context) error {
 	var found []projectFile
 	for _, f := range m.s.files {
 		dir, base := path.Dir(f.path), path.Base(f.path)
-		if kind := configKinds[base]; kind != "" {
+		if kind := cmp.Or(configKinds[base], configKinds[path.Ext(base)]); kind != "" {
 			found = append(found, projectFile{kind: kind, path: f.path, dir: dir})
 		}
 		if slices.Contains(serviceFiles, f.path) || slices.Contains(serviceDirs, dir) {
@@ -106,27 +134,35 @@ func (m *surveyor) config(f projectFile) {
 		if _, tasks, ok := strings.Cut("\n"+string(f.data), "\ntasks:"); ok {
 			m.targets(f, "task", taskTarget().FindAllSubmatch([]byte(tasks), -1))
 		}
-	case "configure":
-		m.project(f, "C project", first(autoconfName(), f.data))
-		m.command(f, "autoreconf -i && ./configure && make", "make check")
-	case "cmake":
-		m.command(f, "cmake -B build && cmake --build build")
-	case "meson":
-		m.command(f, "meson setup build && meson test -C build")
-	case "maven":
-		m.command(f, "mvn test")
-	case "gradle":
-		m.command(f, "gradle build")
+	default:
+		m.build(f)
+	}
+}
+
+// build adds what a file of one of the other kinds says.
+func (m *surveyor) build(f projectFile) {
+	b := builds[f.kind]
+	base := path.Base(f.path)
+	if b.name != nil {
+		m.project(f, b.project, first(b.name(), f.data))
+	} else if b.project != "" {
+		m.project(f, b.project, strings.TrimSuffix(base, path.Ext(base)))
+	}
+	for _, c := range b.commands {
+		program, rest, _ := strings.Cut(c, " ")
+		if w := program + "w"; m.s.file(path.Join(f.dir, w)) != nil { // mvnw, gradlew: of the version that the project wants
+			c = "./" + w + " " + rest
+		}
+		m.command(f, c)
 	}
 }
 
 var (
-	goModule     = late.Regexp(`(?m)^module[ \t]+"?([^\s"]+)`)
-	autoconfName = late.Regexp(`(?m)^AC_INIT\(\[?([^\]\[,)\s]+)`)
-	toxSection   = late.Regexp(`(?m)^\[(tox|testenv)`)
-	makeTarget   = late.Regexp(`(?m)^([A-Za-z0-9][A-Za-z0-9_-]*)[ \t]*:(?:[^=\n]|$)`)
-	justTarget   = late.Regexp(`(?m)^@?([A-Za-z][A-Za-z0-9_-]*)(?:[ \t][^:\n]*)?:(?:[^=\n]|$)`)
-	taskTarget   = late.Regexp(`(?m)^  ([A-Za-z][A-Za-z0-9_:-]*):[ \t\r]*$`)
+	goModule   = late.Regexp(`(?m)^module[ \t]+"?([^\s"]+)`)
+	toxSection = late.Regexp(`(?m)^\[(tox|testenv)`)
+	makeTarget = late.Regexp(`(?m)^([A-Za-z0-9][A-Za-z0-9_-]*)[ \t]*:(?:[^=\n]|$)`)
+	justTarget = late.Regexp(`(?m)^@?([A-Za-z][A-Za-z0-9_-]*)(?:[ \t][^:\n]*)?:(?:[^=\n]|$)`)
+	taskTarget = late.Regexp(`(?m)^  ([A-Za-z][A-Za-z0-9_:-]*):[ \t\r]*$`)
 )
 
 func first(pattern *regexp.Regexp, data []byte) string {
@@ -153,7 +189,9 @@ func (m *surveyor) project(f projectFile, kind, name string) {
 func (m *surveyor) command(f projectFile, commands ...string) {
 	if f.top {
 		for _, c := range commands {
-			m.commands = append(m.commands, c+f.in())
+			if c += f.in(); !slices.Contains(m.commands, c) {
+				m.commands = append(m.commands, c)
+			}
 		}
 	}
 }
