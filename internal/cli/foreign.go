@@ -45,6 +45,19 @@ type foreignLine struct {
 	Payload *foreignItem `json:"payload"`
 }
 
+// A foreignMessage is the message of a line of Claude Code.
+type foreignMessage struct {
+	ID      string          `json:"id"`
+	Role    aycoder.Role    `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// said returns the message of a line, which is empty if there is none.
+func (l *foreignLine) said() (m foreignMessage) {
+	_ = json.Unmarshal(l.Message, &m)
+	return m
+}
+
 // A foreignItem is the payload of a line of Codex.
 type foreignItem struct {
 	Type      string          `json:"type"`
@@ -56,6 +69,7 @@ type foreignItem struct {
 	Arguments string          `json:"arguments"`
 	Input     string          `json:"input"`
 	Output    json.RawMessage `json:"output"`
+	Turns     int             `json:"num_turns"`
 }
 
 // A foreignBlock is a part of a message of either form.
@@ -96,7 +110,9 @@ func readForeign(r io.Reader) (*foreignSession, error) {
 	return s, nil
 }
 
-// branchOf returns the lines that lead to the last message, and those that belong to no branch.
+// branchOf returns the lines that lead to the last message, and those that belong to no branch. Each call of an answer has
+// a line, with the id of the answer, and its result has that line as its parent: of several calls, one leads to the last
+// message, and the others belong to it.
 func branchOf(lines []foreignLine) []foreignLine {
 	parents, last := map[string]string{}, ""
 	for _, l := range lines {
@@ -108,6 +124,14 @@ func branchOf(lines []foreignLine) []foreignLine {
 	for id := last; id != "" && !on[id]; id = parents[id] {
 		on[id] = true
 	}
+	answers := map[string]bool{}
+	for _, l := range lines {
+		answers[l.said().ID] = answers[l.said().ID] || on[l.UUID]
+	}
+	for _, l := range lines {
+		said := l.said()
+		on[l.UUID] = on[l.UUID] || said.ID != "" && answers[said.ID] || on[l.ParentUUID] && bytes.Contains(said.Content, []byte(`"tool_result"`))
+	}
 	return slices.DeleteFunc(lines, func(l foreignLine) bool { return l.Sidechain || l.UUID != "" && !on[l.UUID] })
 }
 
@@ -116,18 +140,16 @@ func (s *foreignSession) add(l *foreignLine) {
 	switch {
 	case l.Payload != nil:
 		s.dir = cmp.Or(s.dir, l.Payload.Dir)
-		if l.Type == "response_item" {
+		switch {
+		case l.Type == "response_item":
 			s.item(l.Payload, l.Timestamp)
+		case l.Payload.Type == "thread_rolled_back":
+			s.takeBack(l.Payload.Turns)
 		}
 	case l.Message != nil && !l.Meta:
 		s.dir = cmp.Or(s.dir, l.Dir)
-		var m struct {
-			Role    aycoder.Role    `json:"role"`
-			Content json.RawMessage `json:"content"`
-		}
-		if json.Unmarshal(l.Message, &m) == nil {
-			s.say(m.Role, l.Timestamp, partsOf(m.Content)...)
-		}
+		m := l.said()
+		s.say(m.Role, l.Timestamp, partsOf(m.Content)...)
 	}
 }
 
@@ -147,6 +169,17 @@ func (s *foreignSession) item(p *foreignItem, at time.Time) {
 	case "function_call_output", "custom_tool_call_output":
 		s.say(aycoder.RoleUser, at, &aycoder.ToolOutput{ID: p.ID, Name: s.nameOf(p.ID), Parts: []aycoder.Part{&aycoder.Text{Text: textOf(p.Output)}}})
 	}
+}
+
+// takeBack removes the last turns.
+func (s *foreignSession) takeBack(turns int) {
+	n := len(s.messages)
+	for ; n > 0 && turns > 0; n-- {
+		if m := s.messages[n-1]; m.Role == aycoder.RoleUser && m.Text() != "" {
+			turns--
+		}
+	}
+	s.messages, s.times = s.messages[:n], s.times[:n]
 }
 
 // injected reports whether a message is one that Codex itself has put before those of the user.

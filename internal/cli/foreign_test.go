@@ -41,6 +41,29 @@ const (
 `
 )
 
+// Calls beside each other are lines of a tree, as github.com/anthropics/claude-code/issues/31330 and 37779 describe. The line that takes
+// back a turn is that of tests of programs that read rollouts.
+const (
+	parallelSession = `{"uuid":"ZZZ","parentUuid":null,"cwd":"DIR","type":"user","message":{"role":"user","content":"Write both files."}}
+{"uuid":"AAA","parentUuid":"ZZZ","cwd":"DIR","type":"assistant","message":{"id":"msg_1","role":"assistant","content":[{"type":"thinking","thinking":"Both.","signature":"EqIC"}]}}
+{"uuid":"BBB","parentUuid":"AAA","cwd":"DIR","type":"assistant","message":{"id":"msg_1","role":"assistant","content":[{"type":"tool_use","id":"toolu_a","name":"Write","input":{"file_path":"a.md"}}]}}
+{"uuid":"CCC","parentUuid":"AAA","cwd":"DIR","type":"assistant","message":{"id":"msg_1","role":"assistant","content":[{"type":"tool_use","id":"toolu_b","name":"Write","input":{"file_path":"b.md"}}]}}
+{"uuid":"DDD","parentUuid":"BBB","cwd":"DIR","type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":"made a"}]},"sourceToolAssistantUUID":"BBB"}
+{"uuid":"EEE","parentUuid":"CCC","cwd":"DIR","type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_b","content":"made b"}]},"sourceToolAssistantUUID":"CCC"}
+{"uuid":"GGG","parentUuid":"EEE","cwd":"DIR","type":"assistant","message":{"id":"msg_2","role":"assistant","content":[{"type":"text","text":"Created both files."}]}}
+`
+	rolledBackSession = `{"timestamp":"2026-05-23T10:18:47.419Z","type":"session_meta","payload":{"id":"019e5458","cwd":"DIR"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"How many lines?"}]}}
+{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Seven."}]}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"And letters?"}]}}
+{"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{\"cmd\":\"wc -c a\"}","call_id":"call-1"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"call-1","output":"99 a"}}
+{"type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":1}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"And words?"}]}}
+{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Nine."}]}}
+`
+)
+
 func TestReadForeign(t *testing.T) {
 	t.Parallel()
 	call := func(id, name, args, output string) []string {
@@ -52,6 +75,10 @@ func TestReadForeign(t *testing.T) {
 	}{
 		{"Claude Code", claudeSession, "Counting lines", append(append([]string{"user: How many lines?"},
 			call("toolu_1", "Bash", `{"command":"wc -l a"}`, "7 a")...), "assistant: Seven.")},
+		{"calls beside each other", parallelSession, "", []string{"user: Write both files.",
+			`assistant: Write {"file_path":"a.md"}`, `assistant: Write {"file_path":"b.md"}`,
+			"user: toolu_a Write = made a", "user: toolu_b Write = made b", "assistant: Created both files."}},
+		{"Codex, a turn taken back", rolledBackSession, "", []string{"user: How many lines?", "assistant: Seven.", "user: And words?", "assistant: Nine."}},
 		{"Codex", codexSession, "", append(append(append([]string{"user: How many lines?"},
 			call("call-1", "exec_command", `{"cmd":"wc -l a"}`, "7 a")...),
 			call("call-2", "apply_patch", `{"input":"*** Begin Patch"}`, "Done")...), "assistant: Seven.")},
