@@ -9,6 +9,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/internal/rootpath"
 )
 
 // GitState is what moves in a repository of git: what is checked out, and how the files differ from git's index. The
@@ -114,7 +115,7 @@ func (c *comparison) run(ctx context.Context) error {
 		return nil
 	}
 	for _, f := range c.s.files {
-		if !c.tracked[f.path] {
+		if root, _ := rootpath.Cut(f.path); root == "" && !c.tracked[f.path] { // another root is no part of the repository
 			c.state.Untracked = append(c.state.Untracked, f.path)
 		}
 	}

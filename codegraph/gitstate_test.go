@@ -24,8 +24,8 @@ import (
 )
 
 // stateOf returns the state of the repository in a directory.
-func stateOf(t testing.TB, dir string) *codegraph.GitState {
-	ws, err := workspace.Open(dir)
+func stateOf(t testing.TB, dir string, opts ...workspace.Option) *codegraph.GitState {
+	ws, err := workspace.Open(dir, opts...)
 	require.NoError(t, err)
 	defer ws.Close()
 	g, err := codegraph.New(ws)
@@ -205,6 +205,8 @@ func TestGitStateOfOperations(t *testing.T) {
 	got := stateOf(t, dir)
 	require.Equal(t, &codegraph.GitState{Doing: "bisect", Changed: []string{"later.go"}, Untracked: []string{"n\nl.go"}}, got)
 	require.Equal(t, "Repository: no branch, in the middle of: bisect\nChanged since they were committed or staged: later.go\nNot tracked: \"n\\nl.go\"\n", got.Text())
+
+	require.Equal(t, got, stateOf(t, dir, workspace.WithRoot("other", repository(t)))) // which this repository does not track
 
 	git(t, dir, "update-index", "--split-index")
 	write(t, dir, "a.go", "package d\n")
