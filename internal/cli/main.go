@@ -278,6 +278,9 @@ func (c *chat) early(st *settings) {
 // enter goes on in a session.
 func (c *chat) enter(s *session) {
 	c.session, c.before = s, ""
+	for _, n := range s.notes {
+		c.event(n)
+	}
 	c.retitle(false)
 	c.renewStatus()
 }

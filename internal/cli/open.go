@@ -27,6 +27,7 @@ type session struct {
 	kept    bool             // on disk
 	graph   *codegraph.Graph // see code
 	closers []func() error
+	notes   []*aycoder.Notice // what the user has to know of it before a run
 
 	reading    chan struct{} // is closed when the files are read that have changed: see reads
 	endReading func()        // or nil
@@ -64,9 +65,18 @@ func (a *app) openModel(ctx context.Context, s *session, o *options, st *setting
 		tellUnfinished(s.Runtime)
 	}
 	if !st.texts && hasTexts() {
-		s.Notify("trust", "the instructions, skills and lessons of this project and the map of its code are off: you have not trusted them (see -trust)")
+		s.note("trust", "the instructions, skills and lessons of this project and the map of its code are off: you have not trusted them (see -trust)")
+	}
+	if a.asks == nil {
+		for _, n := range s.notes {
+			s.Notify(n.Source, n.Text)
+		}
 	}
 	return nil
+}
+
+func (s *session) note(source, text string) {
+	s.notes = append(s.notes, &aycoder.Notice{Source: source, Text: text})
 }
 
 // options returns what the settings say, and opens the user's directories.
@@ -166,12 +176,12 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 	s.kept = p.kept
 	switch {
 	case passed > 0 && passed == len(ids)-1:
-		s.Notify("session", "another process has the newest session of this directory open: this is a new one")
+		s.note("session", "another process has the newest session of this directory open: this is a new one")
 	case passed > 0:
-		s.Notify("session", "another process has the newest session of this directory open: this is an older one")
+		s.note("session", "another process has the newest session of this directory open: this is an older one")
 	}
 	if p.note != "" {
-		s.Notify("session", p.note)
+		s.note("session", p.note)
 	}
 	s.resumed(o)
 	return nil
@@ -181,14 +191,14 @@ func (s *session) converse(ctx context.Context, o *options, p *sessionPlace, opt
 // session has kept.
 func (s *session) resumed(o *options) {
 	for _, c := range s.Session.Changes() {
-		s.Notify("session", c.String())
+		s.note("session", c.String())
 	}
 	for _, err := range s.Session.Damage() {
-		s.Notify("session", err.Error())
+		s.note("session", err.Error())
 	}
 	if o.mode != "" && s.Policy.Mode() != o.mode {
 		if err := s.Policy.SetMode(o.mode); err != nil {
-			s.Notify("config", err.Error())
+			s.note("config", err.Error())
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/journal"
 )
 
 // A run that needed an approval, and nobody could be asked, asks in a terminal.
@@ -30,6 +31,24 @@ func TestSuspendedRunAsksAgain(t *testing.T) {
 	p.Type("\x04")
 	p.ends(exitOK)
 	require.FileExists(t, filepath.Join(k.dir, "done"))
+}
+
+// Before the first line, the user knows that the conversation is not the one that -c means.
+func TestGoOnSaysWhichSession(t *testing.T) {
+	t.Parallel()
+	k := newKept(t, newService(t, says("Blue.", "end_turn")))
+	k.run(exitOK, "-p", "which colour?")
+	store, err := journal.Dir(filepath.Join(k.state, "aycoder", "sessions"))
+	require.NoError(t, err)
+	j, err := store.Open(t.Context(), k.ids()[0], true)
+	require.NoError(t, err)
+	defer j.Close()
+	p := startTerminal(t, k.env(), "-C", k.dir, "-c")
+	p.expect("another process has the newest session")
+	p.expect("> ")
+	p.Type("\x04")
+	p.ends(exitOK)
+	require.Len(t, k.service.requests(), 1)
 }
 
 // The code of a workspace is read once, for the map that the model gets, for completion and for /init.
