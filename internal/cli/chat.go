@@ -457,15 +457,22 @@ func (c *chat) later() {
 
 // complain shows an error, if there is one.
 func (c *chat) complain(err error) {
-	if err != nil {
-		c.prose(red, "! "+explain(err))
+	if err == nil {
+		return
 	}
+	text := explain(err)
+	if s := c.session; s != nil && s.Session.Err() != nil && errors.Is(err, s.Session.Err()) {
+		text += "\n  Nothing more of this conversation is kept. Leave, and go on with aycoder -c when it can be kept again."
+	}
+	c.prose(red, "! "+text)
 }
 
 // giveBack puts text that the model has not received into the line.
 func (c *chat) giveBack() {
 	queued, err := c.talk().Drain(context.Background())
-	c.complain(err)
+	if c.talk().Err() == nil { // else the turn tells
+		c.complain(err)
+	}
 	var text []string
 	for _, m := range queued {
 		text = append(text, cmp.Or(m.Text(), c.compactLine))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,25 @@ func TestGoOnSaysWhichSession(t *testing.T) {
 	p.Type("\x04")
 	p.ends(exitOK)
 	require.Len(t, k.service.requests(), 1)
+}
+
+// A session that cannot be written goes on only when it is opened again, and the user is told so, once for each line.
+func TestSessionThatIsNotKept(t *testing.T) {
+	t.Parallel()
+	k := newKept(t, newService(t, says("Blue.", "end_turn")))
+	p := startTerminal(t, k.env(), "-C", k.dir)
+	p.expect("> ")
+	p.Type("which colour?\r")
+	p.expect("Blue.")
+	p.expect("> ")
+	name := filepath.Join(k.state, "aycoder", "sessions", k.ids()[0], "journal.jsonl")
+	require.NoError(t, os.Rename(name, name+".gone"))
+	p.Type("why?\r")
+	p.expect("go on with aycoder -c")
+	p.expect("> ")
+	require.Equal(t, 1, strings.Count(p.Text(), "\n! "), p.Text())
+	p.Type("\x04")
+	p.ends(exitOK)
 }
 
 // The code of a workspace is read once, for the map that the model gets, for completion and for /init.
