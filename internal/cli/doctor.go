@@ -130,20 +130,25 @@ func checkSandbox(ctx context.Context) finding {
 	return finding{"sandbox", "ok", report.String()}
 }
 
+// keeps tries to make a file in a directory.
+func keeps(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // checkSessions tries to write where conversations are kept.
 func (k *call) checkSessions(ctx context.Context, st *settings) finding {
 	dir := k.sessionDir(st)
 	if dir == "" {
 		return finding{"sessions", "warning", "they are not kept: HOME is not set"}
 	}
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		var f *os.File
-		if f, err = os.CreateTemp(dir, ".doctor-*"); err == nil {
-			err = errors.Join(f.Close(), os.Remove(f.Name()))
-		}
-	}
-	if err != nil {
+	if err := keeps(dir); err != nil {
 		return finding{"sessions", "error", "they cannot be kept: " + err.Error()}
 	}
 	free, ok := freeBytes(dir)

@@ -70,6 +70,9 @@ func (a *app) place(o *options, st *settings) *sessionPlace {
 		return &sessionPlace{store: journal.Memory()}
 	}
 	store, err := a.store(st)
+	if err == nil {
+		err = keeps(a.sessionDir(st))
+	}
 	if err != nil {
 		return &sessionPlace{store: journal.Memory(), note: "this conversation is not kept: " + err.Error()}
 	}

@@ -71,6 +71,15 @@ func TestSessionThatIsNotKept(t *testing.T) {
 	p.ends(exitOK)
 }
 
+// A directory is no place for sessions if nothing can be made in it.
+func TestPlaceThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	k := newKept(t, newService(t, says("ok", "end_turn")))
+	got := runProgram(t, append(k.env(), "AYCODER_SESSION_DIR=/proc/self"), "", "-C", k.dir, "-p", "hi")
+	require.Equal(t, exitOK, got.code, got.err)
+	require.Contains(t, got.err, "this conversation is not kept: ")
+}
+
 // The code of a workspace is read once, for the map that the model gets, for completion and for /init.
 func TestCodeIsReadOnce(t *testing.T) {
 	dir := at(t)
