@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -182,17 +183,17 @@ func longNames(short string) []string {
 	if stem == "gi7eba" {
 		return []string{".gitmodules"}
 	}
-	all := longOf(stores, stem, ext)
-	all = append(append(all, longOf(secretDirs, stem, ext)...), longOf(secretNames, stem, ext)...)
+	all := longOf(strings.FieldsSeq(stores), stem, ext)
+	all = append(all, longOf(slices.Values(slices.Concat(secretDirs, secretNames)), stem, ext)...)
 	for i := range startRows {
-		all = append(all, longOf(startRows[i].names, stem, ext)...)
+		all = append(all, longOf(strings.FieldsSeq(startRows[i].names), stem, ext)...)
 	}
 	return all
 }
 
 // longOf returns the elements of some names that have this short name.
-func longOf(names []string, stem, ext string) (all []string) {
-	for _, long := range names {
+func longOf(names iter.Seq[string], stem, ext string) (all []string) {
+	for long := range names {
 		var elem string
 		for rest, more := strings.Trim(long, "/"), true; more; {
 			elem, rest, more = strings.Cut(rest, "/")

@@ -22,155 +22,141 @@ import (
 // slash at its start, for the first elements of an absolute path. A star is any part of
 // an element.
 
-// A startRow is names with the reason why the files run code, as a sentence.
-type startRow struct {
-	why   string
-	names []string
-}
+// A startRow is names, with white space between them, and the reason why the files run code, as a
+// sentence. One text is half the size of a list in a program that has it.
+type startRow struct{ why, names string }
 
 // stores are where version control keeps what it knows: hooks, filters and commands among
 // it. They are changed with its commands only.
-var stores = []string{
-	".git/", "*.git/", ".hg/", ".svn/", ".jj/", ".bzr/", ".sl/", ".pijul/", "_darcs/", ".repo/",
-	"cvs/root", "cvs/repository", "cvs/entries", ".fslckout", "_fossil_",
-}
+var stores = `.git/ *.git/ .hg/ .svn/ .jj/ .bzr/ .sl/ .pijul/ _darcs/ .repo/
+	cvs/root cvs/repository cvs/entries .fslckout _fossil_`
 
 // startRows is a list by who runs a file, because that is what a person who is asked has to
 // know.
 var startRows = []startRow{
 	{
 		"a CI service or a host runs what it says when it is pushed, often with secrets",
-		[]string{
-			".github/", ".gitlab/", ".gitlab-ci.yml", ".gitlab-ci.yaml", "*.gitlab-ci.yml", "*.gitlab-ci.yaml",
-			".circleci/", "circle.yml", ".travis.yml", ".travis.yaml", "appveyor.yml", ".appveyor.yml",
-			"azure-pipelines*.yml", "azure-pipelines*.yaml", "azure-pipelines/", ".azure-pipelines/", ".azuredevops/",
-			".azure/pipelines/", ".pipelines/", ".vsts-ci.yml", "bitbucket-pipelines.yml", "jenkinsfile", "jenkinsfile.*",
-			"*.jenkinsfile", ".jenkins/", ".drone.yml", ".drone.yaml", ".drone.jsonnet", ".drone.star",
-			".woodpecker.yml", ".woodpecker.yaml", ".woodpecker/", ".buildkite/", "buildkite.yml", "buildkite.yaml",
-			".semaphore/", ".cirrus.yml", ".cirrus.yaml", ".cirrus.star", ".teamcity/", "cloudbuild*.yml",
-			"cloudbuild*.yaml", "cloudbuild.json", "buildspec*.yml", "buildspec*.yaml", ".codecatalyst/", "amplify.yml",
-			".gitea/", ".forgejo/", ".gitee/", ".builds/", ".build.yml", ".harness/", "codefresh.yml", ".codefresh/", "wercker.yml",
-			"shippable.yml", ".shippable.yml", ".scrutinizer.yml", "codeship-steps.*", "codeship-services.*",
-			"bitrise.yml", ".bitrise.yml", "codemagic.yaml", ".tekton/", ".prow.yaml", ".prow/", "zuul.yaml", ".zuul.yaml",
-			"zuul.d/", ".zuul.d/", ".onedev-buildspec.yml", ".readthedocs.yml", ".readthedocs.yaml", "readthedocs.yml",
-			"netlify.toml", "vercel.json", "render.yaml", ".platform.app.yaml", ".upsun/", "screwdriver.yaml",
-			".evergreen.yml", "buddy.yml", ".buddy/", ".space.kts", ".mergify.yml", ".mergify/", "concourse.yml",
-			".ci.yml", ".nevercode.yml", "appcenter-*.sh", "ci_scripts/", "wrangler.toml", "captain-definition",
-		},
+		`.github/ .gitlab/ .gitlab-ci.yml .gitlab-ci.yaml *.gitlab-ci.yml *.gitlab-ci.yaml
+		.circleci/ circle.yml .travis.yml .travis.yaml appveyor.yml .appveyor.yml
+		azure-pipelines*.yml azure-pipelines*.yaml .azure-pipelines*.yml .azure-pipelines*.yaml azure-pipelines/ .azure-pipelines/ .azuredevops/
+		.azure/pipelines/ .pipelines/ .vsts-ci.yml bitbucket-pipelines.yml jenkinsfile*
+		*.jenkinsfile .jenkins/ .drone.yml .drone.yaml .drone.jsonnet .drone.star
+		.woodpecker.yml .woodpecker.yaml .woodpecker/ .buildkite/ buildkite.yml buildkite.yaml
+		.semaphore/ .cirrus.yml .cirrus.yaml .cirrus.star .teamcity/ cloudbuild*.yml
+		cloudbuild*.yaml cloudbuild.json buildspec*.yml buildspec*.yaml .codecatalyst/ amplify.yml
+		.gitea/ .forgejo/ .gitee/ .builds/ .build.yml .harness/ codefresh.yml .codefresh/ wercker.yml
+		shippable.yml .shippable.yml .scrutinizer.yml codeship-steps.* codeship-services.*
+		bitrise.yml .bitrise.yml codemagic.yaml .tekton/ .prow.yaml .prow/ zuul.yaml .zuul.yaml
+		zuul.d/ .zuul.d/ .onedev-buildspec.yml .readthedocs.yml .readthedocs.yaml readthedocs.yml
+		netlify.toml vercel.json render.yaml .platform.app.yaml .upsun/ screwdriver.yaml
+		.evergreen.yml buddy.yml .buddy/ .space.kts .mergify.yml .mergify/ concourse.yml
+		.ci.yml .nevercode.yml appcenter-*.sh ci_scripts/ wrangler.toml wrangler.json wrangler.jsonc captain-definition
+		vercel.ts heroku.yml procfile railway.toml railway.json nixpacks.toml .do/ bamboo-specs/ .taskcluster.yml
+		.gocd.yaml *.gocd.yaml *.gocd.json evergreen.yml .evergreen/ .packit.yaml packit.yaml .copr/ .vela.yml .vela.yaml
+		.releaserc .releaserc.* release.config.*`,
 	},
 	{
 		"git or its hooks run what it names on a commit, a checkout, a merge or a push",
-		[]string{
-			".gitattributes", ".gitmodules", ".gitconfig", ".gitconfig.*", ".config/git/", "/etc/gitconfig", ".lfsconfig", ".hgrc",
-			"mercurial.ini", ".hgsub", ".jjconfig.toml", ".config/jj/", ".arcconfig", ".arclint", ".reviewboardrc",
-			".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".pre-commit-hooks.yml",
-			"prek.toml", ".husky/", ".huskyrc", ".huskyrc.*", "husky.config.*", "lefthook.*", ".lefthook.*", "lefthook-local.*",
-			".lefthook-local.*", ".lefthook/", ".lefthook-local/", ".config/lefthook*", ".overcommit.yml", ".git-hooks/",
-			".githooks/", "githooks/", "git-hooks/", "git_hooks/", ".hooks/", ".lintstagedrc", ".lintstagedrc.*",
-			"lint-staged.config.*", ".commitlintrc", ".commitlintrc.*", "commitlint.config.*", ".simple-git-hooks.*",
-			"simple-git-hooks.*", "captainhook.json", "grumphp.yml", "grumphp.yml.dist", ".rusty-hook.toml", ".trunk/",
-			".cargo-husky/", ".cz.toml", ".czrc", ".gitlint", ".ghooks/",
-			// The hooks of githooks(5), in a directory "hooks" of any repository: the name of the directory alone
-			// says nothing, as programs have hooks too.
-			"hooks/applypatch-msg", "hooks/pre-applypatch", "hooks/post-applypatch", "hooks/pre-commit", "hooks/pre-merge-commit",
-			"hooks/prepare-commit-msg", "hooks/commit-msg", "hooks/post-commit", "hooks/pre-rebase", "hooks/post-checkout",
-			"hooks/post-merge", "hooks/pre-push", "hooks/pre-receive", "hooks/update", "hooks/proc-receive", "hooks/post-receive",
-			"hooks/post-update", "hooks/reference-transaction", "hooks/push-to-checkout", "hooks/pre-auto-gc", "hooks/post-rewrite",
-			"hooks/sendemail-validate", "hooks/fsmonitor-watchman", "hooks/p4-changelist", "hooks/p4-prepare-changelist",
-			"hooks/p4-post-changelist", "hooks/p4-pre-submit", "hooks/post-index-change",
-		},
+		// At the end are the hooks of githooks(5), in a directory "hooks" of any repository: the name of the
+		// directory alone says nothing, as programs have hooks too.
+		`.gitattributes .gitmodules .gitconfig .gitconfig.* .config/git/ /etc/gitconfig .lfsconfig .hgrc
+		mercurial.ini .hgsub .jjconfig.toml .config/jj/ .arcconfig .arclint .reviewboardrc
+		.pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml .pre-commit-hooks.yml
+		prek.toml .husky/ .huskyrc .huskyrc.* husky.config.* lefthook.* .lefthook.* lefthook-local.*
+		.lefthook-local.* .lefthook/ .lefthook-local/ .config/lefthook* .overcommit.yml .git-hooks/
+		.githooks/ githooks/ git-hooks/ git_hooks/ .hooks/ .lintstagedrc .lintstagedrc.*
+		lint-staged.config.* .commitlintrc .commitlintrc.* commitlint.config.* .simple-git-hooks.*
+		simple-git-hooks.* captainhook.json grumphp.yml grumphp.yml.dist .rusty-hook.toml .trunk/
+		.cargo-husky/ .cz.toml .czrc .gitlint .ghooks/
+		hooks/applypatch-msg hooks/pre-applypatch hooks/post-applypatch hooks/pre-commit hooks/pre-merge-commit
+		hooks/prepare-commit-msg hooks/commit-msg hooks/post-commit hooks/pre-rebase hooks/post-checkout
+		hooks/post-merge hooks/pre-push hooks/pre-receive hooks/update hooks/proc-receive hooks/post-receive
+		hooks/post-update hooks/reference-transaction hooks/push-to-checkout hooks/pre-auto-gc hooks/post-rewrite
+		hooks/sendemail-validate hooks/fsmonitor-watchman hooks/p4-changelist hooks/p4-prepare-changelist
+		hooks/p4-post-changelist hooks/p4-pre-submit hooks/post-index-change`,
 	},
 	{
 		// A directory with HEAD, objects and refs is one, whatever its name.
 		"git takes the directory for a repository, and runs what the config beside it says",
-		[]string{"head"},
+		`head`,
 	},
 	{
 		"a shell, a login or a terminal runs it when it starts, or when the directory is entered",
-		[]string{
-			".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion",
-			".bashrc.d/", ".profile", ".profile.d/", ".zshrc", ".zshrc.*", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".zsh_aliases", ".zshrc.d/",
-			".zimrc", ".p10k.zsh", ".antigenrc", ".oh-my-zsh/", ".zsh/", ".oh-my-bash/", ".kshrc", ".mkshrc", ".shrc", ".shinit", ".cshrc", ".tcshrc",
-			".login", ".logout", ".inputrc", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".xserverrc",
-			".pam_environment", ".hushrc", ".xonshrc", ".elvish/", ".config/fish/", "config.fish", ".config/zsh/", ".config/bash/",
-			".config/nushell/", ".config/powershell/", "*profile.ps1", ".config/elvish/", ".config/xonsh/", ".config/starship.toml",
-			"starship.toml", ".config/environment.d/", ".config/autostart/", ".config/autostart-scripts/",
-			".config/plasma-workspace/", ".config/systemd/", ".config/i3/", ".config/sway/", ".config/hypr/", ".i3/", ".xmonad/",
-			".config/tmux/", ".config/zellij/", ".config/alacritty/", ".config/kitty/", ".config/wezterm/", ".wezterm.lua",
-			".config/ghostty/", ".tmux.conf", ".tmux.conf.*", ".tmux/", ".screenrc", ".byobu/", "*.desktop", "launchagents/",
-			"launchdaemons/", "start menu/programs/startup/", ".envrc", ".envrc.*", ".direnvrc", ".config/direnv/", ".direnv/",
-			".autoenv", ".autoenv.*", ".rvmrc", "mise.toml", "mise.*.toml", ".mise.toml", ".mise.*.toml", ".mise/", "mise/config*.toml",
-			".config/mise/", ".config/mise.toml", ".rtx.toml", ".tool-versions", ".asdfrc", "devbox.json", "devenv.nix", "devenv.yaml",
-			"devenv.local.nix", "flake.nix", "shell.nix", ".devcontainer/", ".devcontainer.json", "devcontainer.json",
-			".gitpod.yml", ".gitpod.dockerfile", ".gitpod/", ".ona/", "devfile.yaml", ".devfile.yaml", ".codesandbox/", ".stackblitzrc",
-			".replit", "replit.nix", ".idx/", ".forward", ".procmailrc", ".mailcap", ".lessfilter", ".curlrc", ".wgetrc",
-		},
+		`.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bash_completion
+		.bashrc.d/ .profile .profile.d/ .zshrc .zshrc.* .zshenv .zprofile .zlogin .zlogout .zsh_aliases .zshrc.d/
+		.zimrc .p10k.zsh .antigenrc .oh-my-zsh/ .zsh/ .oh-my-bash/ .kshrc .mkshrc .shrc .shinit .cshrc .tcshrc
+		.login .logout .inputrc .xinitrc .xprofile .xsession .xsessionrc .xserverrc
+		.pam_environment .hushrc .xonshrc .elvish/ .config/fish/ config.fish .config/zsh/ .config/bash/
+		.config/nushell/ .config/powershell/ *profile.ps1 .config/elvish/ .config/xonsh/ .config/starship.toml
+		starship.toml .config/environment.d/ .config/autostart/ .config/autostart-scripts/
+		.config/plasma-workspace/ .config/systemd/ .config/i3/ .config/sway/ .config/hypr/ .i3/ .xmonad/
+		.config/tmux/ .config/zellij/ .config/alacritty/ .config/kitty/ .config/wezterm/ .wezterm.lua
+		.config/ghostty/ .tmux.conf .tmux.conf.* .tmux/ .screenrc .byobu/ *.desktop launchagents/
+		launchdaemons/ start*menu/programs/startup/ .envrc .envrc.* .direnvrc .config/direnv/ .direnv/
+		.autoenv .autoenv.* .rvmrc mise.toml mise.*.toml .mise.toml .mise.*.toml .mise/ mise/config*.toml
+		.config/mise/ .config/mise.toml .rtx.toml .tool-versions .asdfrc devbox.json devenv.nix devenv.yaml
+		devenv.local.nix flake.nix shell.nix .devcontainer/ .devcontainer.json devcontainer.json
+		.gitpod.yml .gitpod.dockerfile .gitpod/ .ona/ devfile.yaml .devfile.yaml .codesandbox/ .stackblitzrc
+		.replit replit.nix .idx/ .forward .procmailrc .mailcap .lessfilter .lesskey .config/lesskey .config/home-manager/
+		desktop.ini autorun.inf *.lnk *.scf *.library-ms .curlrc .wgetrc`,
 	},
 	{
 		"an editor, a debugger or a language server runs what it says when it opens the directory",
-		[]string{
-			".vscode/", ".vscode-server/", ".vscode-insiders/", ".vscode-oss/", "*.code-workspace", ".idea/", ".fleet/", ".zed/", ".vs/",
-			".nova/", "*.sublime-project", "*.sublime-build", ".config/code/", ".config/cursor/", ".config/zed/", ".config/sublime-text*/",
-			".vimrc", ".gvimrc", ".ideavimrc", "_vimrc", "_gvimrc", ".nvimrc", ".nvim.lua", ".exrc", "_exrc", ".lvimrc", ".vim/", ".nvim/", ".config/nvim/",
-			".config/vim/", ".local/share/nvim/", ".vimspector.json", ".emacs", ".emacs.el", ".emacs.d/", ".config/emacs/",
-			".config/doom/", ".doom.d/", ".spacemacs", ".spacemacs.d/", ".dir-locals.el", ".dir-locals-2.el", ".config/kak/", ".kakrc",
-			".helix/", ".config/helix/", ".nanorc", ".lldbinit*", ".gdbinit", ".gdbearlyinit", "*-gdb.py", "*-gdb.gdb", "*-gdb.scm", ".radare2rc", ".pdbrc",
-			".pdbrc.py", ".perldb", ".pythonrc", ".pythonrc.py", ".pythonstartup", ".ipython/", ".jupyter/", ".irbrc", ".pryrc",
-			".rprofile", ".rprofile.site", ".renviron", ".julia/config/", ".juliarc.jl", ".octaverc", "startup.m", ".sqliterc", ".psqlrc",
-			".mongorc.js", ".mongoshrc.js", ".ghci", "hie.yaml", ".ocamlinit", ".iex.exs", ".erlang", ".gnuplot", ".latexmkrc",
-			"latexmkrc", ".ycm_extra_conf.py", ".luarc.json", ".luarc.jsonc", ".solargraph.yml", ".ruby-lsp/", ".rubocop.yml",
-			".rubocop_todo.yml", ".standard.yml", ".erb-lint.yml", ".pylintrc", "pylintrc", ".formatter.exs", ".credo.exs", ".php-cs-fixer.php",
-			".php-cs-fixer.dist.php", "omnisharp.json", "directory.build.props", "directory.build.targets",
-			"directory.build.rsp", "eslint.config.*", ".eslintrc", ".eslintrc.*", "prettier.config.*", ".prettierrc", ".prettierrc.*", "stylelint.config.*",
-			".stylelintrc", ".stylelintrc.*", ".markdownlint-cli2.*", ".remarkrc", ".remarkrc.*", ".*rc.js", ".*rc.cjs", ".*rc.mjs", ".*rc.ts", ".*rc.cts", ".*rc.mts",
-		},
+		`.vscode/ .vscode-server/ .vscode-insiders/ .vscode-oss/ *.code-workspace .idea/ .fleet/ .zed/ .vs/
+		.nova/ *.sublime-project *.sublime-build .config/code/ .config/cursor/ .config/zed/ .config/sublime-text*/
+		.vimrc .gvimrc .ideavimrc _vimrc _gvimrc .nvimrc .nvim.lua .exrc _exrc .lvimrc .vim/ .nvim/ .config/nvim/
+		.config/vim/ .local/share/nvim/ .vimspector.json .emacs .emacs.el .emacs.d/ .config/emacs/
+		.config/doom/ .doom.d/ .spacemacs .spacemacs.d/ .dir-locals.el .dir-locals-2.el .config/kak/ .kakrc
+		.helix/ .config/helix/ .nanorc .lldbinit* .gdbinit .gdbearlyinit *-gdb.py *-gdb.gdb *-gdb.scm .radare2rc .pdbrc
+		.pdbrc.py .perldb .pythonrc .pythonrc.py .pythonstartup .ipython/ .jupyter/ .irbrc .pryrc
+		.rprofile .rprofile.site .renviron .julia/config/ .juliarc.jl .octaverc startup.m .sqliterc .psqlrc
+		.mongorc.js .mongoshrc.js .ghci hie.yaml .ocamlinit .iex.exs .erlang .gnuplot .latexmkrc
+		latexmkrc .ycm_extra_conf.py .luarc.json .luarc.jsonc .solargraph.yml .ruby-lsp/ .rubocop.yml
+		.rubocop_todo.yml .rubocop .yardopts .standard.yml .erb-lint.yml .pylintrc pylintrc .flake8 mypy.ini .mypy.ini .luacheckrc .merlin .formatter.exs .credo.exs .php-cs-fixer.php
+		.php-cs-fixer.dist.php omnisharp.json rust-analyzer.toml .rust-analyzer.toml zls.json .sourcekit-lsp/ .bsp/ jupyter_*_config.py jupyter_*_config.json
+		phpcs.xml .phpcs.xml phpcs.xml.dist .phpcs.xml.dist directory.build.props directory.build.targets
+		directory.build.rsp eslint.config.* .eslintrc .eslintrc.* prettier.config.* .prettierrc .prettierrc.* stylelint.config.*
+		.stylelintrc .stylelintrc.* .markdownlint-cli2.* .remarkrc .remarkrc.* .*rc.js .*rc.cjs .*rc.mjs .*rc.ts .*rc.cts .*rc.mts`,
 	},
 	{
 		"a package manager, a build or a test loads it, or takes programs from where it says, whatever it is run for",
-		[]string{
-			".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases/", ".yarn/plugins/", ".yarn/sdks/", ".pnp.cjs", ".pnp.js",
-			".pnp.loader.mjs", ".pnpmfile.cjs", ".pnpmfile.mjs", ".pnpmfile.js", "pnpmfile.js", "bunfig.toml", ".bunfig.toml", "binding.gyp", ".node-gyp/",
-			".cargo/", "rust-toolchain", "rust-toolchain.toml", ".rustup/", "conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth",
-			"pip.conf", "pip.ini", ".pip/", ".config/pip/", ".config/uv/", ".condarc", ".pypirc", ".pydistutils.cfg", ".config/go/", "go.env",
-			".mvn/", ".m2/", "gradle/wrapper/", ".gradle/", "init.gradle", "init.gradle.kts", "gradle/init.d/", ".jvmopts", ".sbtopts", ".jvm-opts", ".sbt/",
-			".bazelrc", ".bazeliskrc", ".bazelversion", "*.bazelrc", "tools/bazel", "tools/bazel.*", ".buckconfig", ".buckconfig.*", ".plzconfig", ".plzconfig.*", ".pants.rc",
-			".bundle/", ".gemrc", ".rspec", ".rspec-local", ".proverc", ".mocharc", ".mocharc.*", ".user.ini", ".htaccess", "nuget.config", "global.json",
-			".config/dotnet-tools.json", "ansible.cfg", ".ansible.cfg", ".ansible/", ".terraformrc", "terraform.rc", ".terraform.d/",
-			".terraform/", ".tflint.hcl", ".config/containers/", ".config/nix/", ".nixpkgs/", ".config/nixpkgs/", ".composer/", ".config/composer/",
-		},
+		`.npmrc .yarnrc .yarnrc.yml .yarn/releases/ .yarn/plugins/ .yarn/sdks/ .pnp.cjs .pnp.js
+		.pnp.loader.mjs .pnpmfile.cjs .pnpmfile.mjs .pnpmfile.js pnpmfile.js pnpm-workspace.yaml uv.toml poetry.toml .pixi/ gradle.properties bunfig.toml .bunfig.toml binding.gyp .node-gyp/
+		.cargo/ rust-toolchain rust-toolchain.toml .rustup/ conftest.py sitecustomize.py usercustomize.py *.pth
+		pip.conf pip.ini .pip/ .config/pip/ .config/uv/ .condarc .pypirc .pydistutils.cfg .config/go/ go.env
+		.mvn/ .m2/ gradle/wrapper/ .gradle/ init.gradle init.gradle.kts gradle/init.d/ .jvmopts .sbtopts .jvm-opts .sbt/
+		.bazelrc .bazeliskrc .bazelversion *.bazelrc tools/bazel tools/bazel.* .buckconfig .buckconfig.* .plzconfig .plzconfig.* .pants.rc
+		.bundle/ .gemrc .rspec .rspec-local .proverc .mocharc .mocharc.* .nycrc .nycrc.* .taprc .busted .simplecov pytest.ini .pytest.ini .user.ini .htaccess nuget.config global.json
+		.config/dotnet-tools.json ansible.cfg .ansible.cfg .ansible/ .terraformrc terraform.rc .terraform.d/
+		.terraform/ .tflint.hcl .config/containers/ .config/nix/ .nixpkgs/ .config/nixpkgs/ .composer/ .config/composer/`,
 	},
 	{
 		"agents take instructions, tools or permissions from it",
-		[]string{
-			"agents.md", "agents.*.md", "agent.md", "claude.md", "claude.*.md", "gemini.md", "qwen.md", "crush.md", "warp.md", "jules.md", "replit.md",
-			"skill.md", ".rules", ".mcp.json", "mcp.json", "mcp_config.json", ".mcp/", ".claude/", ".claude.json", ".claude-plugin/", ".cursor/",
-			".cursorrules", ".cursorignore", ".cursorindexingignore", ".codex/", ".gemini/", ".geminiignore", ".windsurf/", ".windsurfrules", ".codeium/",
-			".codeiumignore", ".roo/", ".roorules", ".roorules-*", ".roomodes", ".rooignore", ".cline/", ".clinerules/", ".clineignore", ".continue/",
-			".continuerules", ".continueignore", ".aider*", ".goose/", ".goosehints", ".gooseignore", ".amazonq/", ".kiro/", ".junie/", ".augment/",
-			".augment-guidelines", ".augmentignore", ".trae/", ".qoder/", ".qwen/", ".opencode/", "opencode.json", "opencode.jsonc", ".crush/", "crush.json",
-			".crush.json", ".openhands/", ".openhands_instructions", ".devin/", ".factory/", ".agents/", ".agent/", ".amp/", ".zencoder/",
-			".tabnine/", ".sourcegraph/", ".cody/", ".copilot/", ".copilotignore", ".kilocode/", ".kilocodemodes", ".rovodev/", ".warp/", ".jules/", ".pi/", ".grok/", ".vibe/",
-			".config/opencode/", ".config/goose/", ".config/crush/", ".config/amp/", ".config/github-copilot/", ".aycoder/",
-		},
+		`agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md crush.md warp.md jules.md replit.md
+		skill.md .rules .mcp.json mcp.json mcp_config.json .mcp/ .claude/ .claude.json .claude-plugin/ .cursor/
+		.cursorrules .cursorignore .cursorindexingignore .codex/ .gemini/ .geminiignore .windsurf/ .windsurfrules .codeium/
+		.codeiumignore .roo/ .roorules .roorules-* .roomodes .rooignore .cline/ .clinerules/ .clineignore .continue/
+		.continuerules .continueignore .aider* .goose/ .goosehints .gooseignore .amazonq/ .kiro/ .junie/ .augment/
+		.augment-guidelines .augmentignore .trae/ .qoder/ .qwen/ .opencode/ opencode.json opencode.jsonc .crush/ crush.json
+		.crush.json .openhands/ .openhands_instructions .devin/ .factory/ .agents/ .agent/ .amp/ .zencoder/
+		.tabnine/ .sourcegraph/ .cody/ .copilot/ .copilotignore .kilocode/ .kilocodemodes .rovodev/ .warp/ .jules/ .pi/ .grok/ .vibe/
+		.codebuddy/ codebuddy.md .iflow/ iflow.md .lingma/ .comate/ .kimi/ .openclaw/ .ruler/ .rulesync/ .aiexclude .aiignore
+		gptme.toml .coderabbit.yaml greptile.json .greptile/ .config/opencode/ .config/goose/ .config/crush/ .config/amp/ .config/github-copilot/ .aycoder/`,
 	},
 	{
 		"it says who may log in, with which keys, and what is run for that",
-		[]string{
-			".ssh/", "authorized_keys", "known_hosts", ".rhosts", ".shosts", ".k5login", ".gnupg/", ".aws/", ".kube/", ".docker/",
-			".netrc", "_netrc", "/etc/ssh/", "/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/sudoers*/", "/etc/doas.conf",
-			"/etc/pam.d/", "/etc/polkit-1/",
-		},
+		`.ssh/ authorized_keys known_hosts .rhosts .shosts .k5login .gnupg/ .aws/ .kube/ .docker/
+		.netrc _netrc /etc/ssh/ /etc/passwd* /etc/shadow* /etc/group* /etc/gshadow* /etc/sudoers*/ /etc/doas.conf
+		/etc/pam.d/ /etc/polkit-1/`,
 	},
 	{
 		"the machine runs it, for this user or for all",
-		[]string{
-			".local/bin/", ".nvm/", ".pyenv/", ".rbenv/", ".asdf/", ".sdkman/", ".deno/bin/", ".bun/bin/", ".npm-global/", "crontab", ".crontab",
-			"/etc/cron*/", "/var/spool/cron/", "/var/spool/at/", "/etc/profile*/", "/etc/bash*/", "/etc/zsh*/", "/etc/fish/", "/etc/environment*/", "/etc/systemd/", "/etc/init.d/",
-			"/etc/rc.local", "/etc/rc*.d/", "/etc/xdg/", "/etc/apt/", "/etc/yum*/", "/etc/dpkg/", "/etc/update-motd.d/", "/etc/udev/", "/etc/modprobe.d/",
-			"/etc/modules-load.d/", "/etc/ld.so*/", "/etc/inetd*/", "/etc/xinetd*/", "/etc/logrotate*/", "/etc/network/", "/usr/bin/", "/usr/sbin/",
-			"/usr/local/bin/", "/usr/local/sbin/", "/usr/local/lib/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/boot/",
-			"/snap/", "/nix/", "/library/", "/system/", "/applications/",
-		},
+		`.local/bin/ .nvm/ .pyenv/ .rbenv/ .asdf/ .sdkman/ .deno/bin/ .bun/bin/ .npm-global/ crontab .crontab
+		/etc/cron*/ /var/spool/cron/ /var/spool/at/ /etc/profile*/ /etc/bash*/ /etc/zsh*/ /etc/fish/ /etc/environment*/ /etc/systemd/ /etc/init.d/
+		/etc/rc.local /etc/rc*.d/ /etc/xdg/ /etc/apt/ /etc/yum*/ /etc/dpkg/ /etc/update-motd.d/ /etc/udev/ /etc/modprobe.d/
+		/etc/modules-load.d/ /etc/ld.so*/ /etc/inetd*/ /etc/xinetd*/ /etc/logrotate*/ /etc/network/ /usr/bin/ /usr/sbin/
+		/usr/local/bin/ /usr/local/sbin/ /usr/local/lib/ /usr/lib/ /usr/lib64/ /usr/libexec/ /lib/ /lib64/ /bin/ /sbin/ /boot/
+		/snap/ /nix/ /library/ /system/ /applications/`,
 	},
 }
 
@@ -237,8 +223,13 @@ func elements(p string) (forms [][]string, absolute bool) {
 }
 
 // anyName reports whether one of the names of the list is that of a path.
-func anyName(names []string, forms [][]string, absolute bool) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return matchName(name, forms, absolute) })
+func anyName(names string, forms [][]string, absolute bool) bool {
+	for name := range strings.FieldsSeq(names) {
+		if matchName(name, forms, absolute) {
+			return true
+		}
+	}
+	return false
 }
 
 // matchName matches a name of the list with a path. Without a slash at an end it is the

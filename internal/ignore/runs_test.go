@@ -26,6 +26,8 @@ func TestRuns(t *testing.T) {
 			".semaphore/semaphore.yml", ".cirrus.yml", ".teamcity/settings.kts", "cloudbuild.yaml", "buildspec.yml", "appveyor.yml",
 			".gitea/workflows/x.yml", ".forgejo/workflows/x.yml", ".builds/alpine.yml", ".tekton/push.yaml", ".readthedocs.yaml",
 			"netlify.toml", "codemagic.yaml", "bitrise.yml", "JENKIN~1", ".GitLab-CI.yml",
+			".azure-pipelines.yml", "Jenkinsfile-nightly", "wrangler.jsonc", "vercel.ts", "heroku.yml", "Procfile", "railway.json", ".do/app.yaml",
+			"bamboo-specs/bamboo.yml", ".taskcluster.yml", "ci.gocd.yaml", "evergreen.yml", ".packit.yaml", ".copr/Makefile", ".releaserc.json",
 		}},
 		{"commit", []string{
 			".gitattributes", "sub/.gitattributes", ".gitmodules", ".pre-commit-config.yaml", ".husky/pre-commit", "lefthook.yml",
@@ -36,30 +38,32 @@ func TestRuns(t *testing.T) {
 		{"shell", []string{
 			".bashrc", "dotfiles/.bashrc", "/home/u/.zshenv", ".profile", ".config/fish/config.fish", ".tmux.conf", ".envrc",
 			"mise.toml", ".mise.local.toml", "flake.nix", ".devcontainer/devcontainer.json", ".devcontainer.json", ".gitpod.yml",
-			"devbox.json", "Microsoft.PowerShell_profile.ps1", ".config/autostart/x.desktop", "Library/LaunchAgents/x.plist",
+			"devbox.json", ".lesskey", "docs/desktop.ini", "docs/README.lnk", "Microsoft.PowerShell_profile.ps1", ".config/autostart/x.desktop", "Library/LaunchAgents/x.plist",
 		}},
 		{"editor", []string{
 			".vscode/tasks.json", "sub/.vscode/settings.json", "app.code-workspace", ".idea/workspace.xml", ".zed/tasks.json", ".vimrc",
 			".nvim.lua", ".exrc", ".dir-locals.el", "init/.emacs.d/init.el", ".gdbinit", ".lldbinit-Xcode", ".eslintrc.js",
 			"eslint.config.mjs", ".Rprofile", ".ghci", "hie.yaml", ".formatter.exs", "Directory.Build.targets", ".latexmkrc", ".babelrc.js",
+			"rust-analyzer.toml", ".bsp/sbt.json", "zls.json", ".sourcekit-lsp/config.json", "jupyter_server_config.py", ".flake8", ".mypy.ini",
+			".rubocop", "phpcs.xml.dist", ".luacheckrc",
 		}},
 		{"package manager", []string{
 			".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", ".yarnrc.yml", ".npmrc", ".yarn/releases/yarn.cjs",
 			".pnpmfile.cjs", "tests/conftest.py", "sitecustomize.py", "lib/x.pth", ".mvn/extensions.xml",
 			"gradle/wrapper/gradle-wrapper.properties", ".bazelrc", "tools/bazel", "binding.gyp", "bunfig.toml", "NuGet.config",
-			"pip.conf", "ansible.cfg", ".user.ini", "CONFTEST.PY", "conftest.py.", "conftest.py:x",
+			"pip.conf", "pnpm-workspace.yaml", "uv.toml", "gradle.properties", ".nycrc.json", "pytest.ini", "ansible.cfg", ".user.ini", "CONFTEST.PY", "conftest.py.", "conftest.py:x",
 		}},
 		{"agents", []string{
 			"AGENTS.md", "docs/agents.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".mcp.json",
 			".claude/settings.json", ".cursor/mcp.json", ".cursorrules", ".codex/config.toml", ".windsurfrules", ".clinerules",
-			".clinerules/x.md", ".aider.conf.yml", "opencode.json", ".agents/skills/x/SKILL.md",
+			".clinerules/x.md", ".aiignore", "CODEBUDDY.md", ".coderabbit.yaml", ".aider.conf.yml", "opencode.json", ".agents/skills/x/SKILL.md",
 		}},
 		{"log in", []string{".ssh/config", "/root/.ssh/authorized_keys", "/etc/sudoers", "/etc/sudoers.d/x", "/etc/passwd"}},
 		{"machine", []string{"/etc/cron.d/x", "/usr/local/bin/git", "/etc/profile.d/x.sh", "/home/u/.local/bin/ls", "/etc/ld.so.preload"}},
 		{"", []string{
 			"main.go", "hooks/useState.ts", "src/hooks/index.ts", "config", "objects", "bin/tool", "lib/x.rb", "usr/bin/x", "etc/passwd",
 			"Makefile", "package.json", "setup.py", "build.rs", "go.mod", "README.md", "head.go", "header", "githubx/a", "xconftest.py",
-			"conftest.pyc", "docs/agents.mdx", "azure.yml", "profile.go", "internal/git/config.go", "vscode/x", "cargo/config.toml",
+			"conftest.pyc", "pipeline.yml", "pyproject.toml", "settings.gradle", "link.go", "analyzer.toml", "docs/agents.mdx", "azure.yml", "profile.go", "internal/git/config.go", "vscode/x", "cargo/config.toml",
 			"sub/cargo/config", "tools/bazel2", "cvs/x", "a.gitx/config", ".gitignore", "pth", ".", "..", "../x", "a/..", "",
 		}},
 	}
@@ -123,7 +127,7 @@ func TestRows(t *testing.T) {
 	n := 0
 	for _, r := range append([]startRow{{"a store", stores}}, startRows...) {
 		require.NotEmpty(t, r.why)
-		for _, name := range r.names {
+		for name := range strings.FieldsSeq(r.names) {
 			n++
 			assert.Equal(t, fold(strings.ReplaceAll(name, "*", "x")), strings.ReplaceAll(name, "*", "x"), "%q is not folded", name)
 			for elem := range strings.SplitSeq(name, "/") {
