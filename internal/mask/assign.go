@@ -53,6 +53,11 @@ func (f *finder) assigned(at int) (a assignment, ok bool) {
 	}
 	line := f.rest(end)
 	op, width := operator(line)
+	if line != "" && strings.IndexByte(`"'\\`, line[0]) >= 0 { // the name may be a value, too
+		if at := valueAt(line); at > 0 {
+			op, width = ':', at
+		}
+	}
 	if op == 0 {
 		return a, false
 	}
@@ -89,9 +94,27 @@ func (f *finder) assigned(at int) (a assignment, ok bool) {
 	return a, a.value != ""
 }
 
+// valueAt returns where the value begins in what stands behind a name that is itself a value, as in
+// {"name": "x", "value": "y"} and <add key="x" value="y"/>, or 0.
+func valueAt(s string) int {
+	rest := strings.TrimLeft(s, ", \t\\\"'")
+	const value = "value"
+	if len(rest) <= len(value) || !strings.EqualFold(rest[:len(value)], value) {
+		return 0
+	}
+	rest = rest[len(value):]
+	if op, width := operator(rest); op == ':' || op == '=' {
+		return len(s) - len(rest) + width
+	}
+	return 0
+}
+
 // isSet reports whether the words before a name set it to the word behind it: npm config
-// set, aws configure set, CONFIG SET.
+// set, aws configure set, CONFIG SET, ENV of a Dockerfile.
 func isSet(before string) bool {
+	if strings.HasSuffix(before, "ENV ") {
+		return true
+	}
 	if i := strings.LastIndexByte(before, ' '); i >= 0 && strings.HasPrefix(before[i+1:], "//") {
 		before = before[:i+1] // the name is one of an address
 	}

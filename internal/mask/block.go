@@ -48,7 +48,7 @@ func (f *finder) keyBegins(begin, at int) {
 		f.mark(from, end, "private-key")
 		return
 	}
-	end, key := f.keyBody(at)
+	end, key := f.keyBody(at, frame{f.s[f.start(from):from], strings.TrimSpace(f.rest(at)), f.around})
 	if end > at {
 		f.markAs(span{from, end, "private-key", key})
 	}
@@ -92,15 +92,35 @@ func (f *finder) keyOnLine(at int) int {
 	return at + stop
 }
 
+// A frame is what stands before and behind the first or the last line of a block: git blame and
+// scripts that write a key put as much around each of its lines. It is none if the lines around are
+// not known.
+type frame struct {
+	before, after string
+	known         bool
+}
+
+// text returns what is in the frame of a line, or what there is without what bare knows.
+func (a frame) text(line string) string {
+	text, n := bare(line), len(a.before)
+	if !a.known || inKey(text) || n > len(line) || n > 0 && line[n-1] != a.before[n-1] {
+		return text
+	}
+	if in, ok := strings.CutSuffix(strings.TrimRight(line[n:], " \t\r"), a.after); ok {
+		return in
+	}
+	return text
+}
+
 // keyBody returns where a block ends whose first line ended at a position, and the lines
 // that count for its placeholder: without what a tool puts before them. The same key has to
 // have the same placeholder, however a tool shows it.
-func (f *finder) keyBody(at int) (end int, key string) {
+func (f *finder) keyBody(at int, around frame) (end int, key string) {
 	var body strings.Builder
 	end = at
 	for at < len(f.s) {
 		line, next := keyLine(f.s[at:])
-		text := bare(line)
+		text := around.text(line)
 		switch {
 		case strings.HasPrefix(text, "---") || strings.Contains(line, "----END") || strings.Contains(line, "---- END"):
 			if i := strings.Index(line, "END "); i >= 0 && body.Len() > 0 {
@@ -112,7 +132,7 @@ func (f *finder) keyBody(at int) (end int, key string) {
 		}
 		if isBase64(text) {
 			body.WriteString(text)
-			end = at + len(strings.TrimRight(line, " \t\r\"',;\\"))
+			end = at + len(strings.TrimRight(line, " \t\r\"',;\\$"))
 		}
 		at += next
 	}
@@ -159,8 +179,8 @@ func keyLine(s string) (line string, next int) {
 func bare(line string) string {
 	s := strings.Trim(untagged(line), " \t\r")
 	s = s[numbered(s):]
-	s = strings.TrimLeft(s, " \t+->|#*\"'`")
-	return strings.TrimRight(s, " \t\r\\\"'`,;+")
+	s = strings.TrimPrefix(strings.TrimLeft(s, " \t+->|#*\"'`"), "// ")
+	return strings.TrimRight(s, " \t\r\\\"'`,;+$") // cat -A ends lines with a dollar
 }
 
 // numbered returns how long the number is that a tool has put before a line, with the
@@ -249,11 +269,13 @@ func isBase64(s string) bool {
 func (f *finder) keyEnds(end int) {
 	limit := max(f.near(end), end-maxBlock)
 	from, long, short := -1, false, 0
+	line := f.rest(end)
 	at := strings.LastIndexByte(f.s[:end], '\n')
+	around := frame{strings.TrimRight(f.s[at+1:end], "-"), strings.TrimSpace(line[endLine(line, 0):]), f.around}
 	for at > limit {
 		prev := strings.LastIndexByte(f.s[limit:at], '\n')
 		start := limit + prev + 1
-		switch text := bare(f.s[start:at]); {
+		switch text := around.text(f.s[start:at]); {
 		case !isBase64(text):
 			start = -1
 		case len(text) >= longLine:
@@ -271,8 +293,23 @@ func (f *finder) keyEnds(end int) {
 	if !long {
 		return
 	}
-	line := f.rest(end)
 	f.mark(from, end+endLine(line, 0), "private-key")
+}
+
+// urlKey marks the block of a private key in a URL or a form, in which no character is left that ends it.
+func (f *finder) urlKey(at int) {
+	if end := f.run(at, tokenSet); end-at > 100 {
+		f.mark(f.back(at, tokenSet, maxBefore), end, "private-key")
+	}
+}
+
+// xmlKey marks the private half of a key of RSA in XML (XML-DSig in .NET), which begins with a prime.
+func (f *finder) xmlKey(at int) {
+	line := f.rest(at)
+	from, to := strings.Index(line, "<P>"), strings.Index(line, "</D>")
+	if from >= 0 && to-from >= longLine {
+		f.mark(at+from, at+to, "private-key")
+	}
 }
 
 // longLine is how long a line of a block must be, to be taken for one without the first

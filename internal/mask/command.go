@@ -31,6 +31,7 @@ const (
 var (
 	curlOptions = []passOption{
 		{name: "-u", sep: ':'}, {name: "--user", sep: ':'}, {name: "-U", sep: ':'}, {name: "--proxy-user", sep: ':'},
+		{name: "-E", sep: ':'}, {name: "--cert", sep: ':'}, {name: "--pass"},
 	}
 	mysqlOptions  = []passOption{{name: "-p", form: attached}}
 	loginOptions  = []passOption{{name: "-p", form: apart, after: "login"}}
@@ -39,6 +40,7 @@ var (
 	sambaOptions  = []passOption{{name: "-U", sep: '%'}, {name: "--user", sep: '%'}}
 	mosquitto     = []passOption{{name: "-P", form: apart}}
 	oracleOptions = []passOption{{name: "", sep: '/'}}
+	javaOptions   = []passOption{{name: "-storepass", form: apart}, {name: "-keypass", form: apart}}
 )
 
 var passOptions = map[string][]passOption{
@@ -59,6 +61,7 @@ var passOptions = map[string][]passOption{
 	"openssl": {{name: "pass:", form: attached}},
 	"sqlplus": oracleOptions, "sqlldr": oracleOptions, "expdp": oracleOptions, "impdp": oracleOptions,
 	"htpasswd": {},
+	"keytool":  javaOptions, "jarsigner": javaOptions, "unzip": {{name: "-P"}}, "ipmitool": {{name: "-P"}},
 }
 
 // maxArguments is how many arguments of a command are looked at. A longer line is most
@@ -276,10 +279,15 @@ func (f *finder) connect(at int) {
 	for n := range 3 {
 		skip := len(line) - len(strings.TrimLeft(line, " \t"))
 		line, at = line[skip:], at+skip
-		if line == "" || line[0] != '"' && line[0] != '\'' {
+		end := -2 // a variable
+		switch {
+		case line == "":
+			return
+		case line[0] == '"' || line[0] == '\'':
+			end = closing(line[1:], line[:1])
+		case line[0] != '$' || n == 2:
 			return
 		}
-		end := closing(line[1:], line[:1])
 		if n == 2 {
 			f.password(argument{line[1 : 1+end], at + 1}, 0)
 			return

@@ -8,7 +8,8 @@ import (
 // Excerpt is Mask for a text that may be a part of another, or of the output of a command:
 // it also hides what only the lines around would tell. A line that looks like one of a
 // private key, whose first line is not there, is hidden, and so is what looks like the
-// secret of an AWS access key within two lines of the key's id. Mask does neither, since it
+// secret of an AWS access key within two lines of the key's id, a part of a JSON web key, a value
+// whose name is the value before it, and a key within what git blame puts around. Mask does none of these, since it
 // has to give the same for a text in pieces. It hides more than is secret, which does no
 // harm in what a model reads, but would in an edit.
 func (m *Masker) Excerpt(text string) string {
@@ -17,7 +18,7 @@ func (m *Masker) Excerpt(text string) string {
 
 // findAround is find, with what the lines around tell.
 func (x *index) findAround(s string) []span {
-	f := x.look(s)
+	f := x.look(s, true)
 	f.looseLines()
 	return f.spans
 }
@@ -37,7 +38,9 @@ func (f *finder) looseLines() {
 	known := f.spans
 	public := false // in a block that is not secret
 	var ids []int   // lines with the id of a key
-	var secrets, keys []looseLine
+	var types []int // lines with the type of a JSON web key
+	var secrets, keys, parts []looseLine
+	last := "" // the line before
 	n, at := 0, 0
 	for line := range strings.Lines(f.s) {
 		from := at
@@ -59,11 +62,27 @@ func (f *finder) looseLines() {
 		case strings.Contains(line, "-----END "):
 			public = false
 		}
+		if strings.Contains(line, `"kty"`) {
+			types = append(types, n)
+		}
+		before := last
+		last = line
 		isID := func(s span) bool { return s.kind == awsID }
 		if slices.ContainsFunc(inLine, isID) || strings.Contains(line, prefix+awsID) {
 			ids = append(ids, n)
 		}
-		if len(line) < awsSecretSize || len(line) > maxAfter || len(inLine) > 0 || strings.Contains(line, prefix) {
+		if len(line) > maxAfter || len(inLine) > 0 || strings.Contains(line, prefix) {
+			continue
+		}
+		if i, j := webKeyPart(line); i < j {
+			parts = append(parts, looseLine{n, from + i, from + j})
+			continue
+		}
+		if a, ok := pairedValue(before, line); ok {
+			f.spans = append(f.spans, span{from: from + a.from, to: from + a.from + len(a.value), kind: byPlace})
+			continue
+		}
+		if len(line) < awsSecretSize {
 			continue
 		}
 		if v := keyText(line); !public && v != "" {
@@ -74,15 +93,58 @@ func (f *finder) looseLines() {
 		awsTokens(line, func(i, j int) { secrets = append(secrets, looseLine{n, from + i, from + j}) })
 	}
 	f.addKeys(keys)
-	for _, s := range secrets {
-		for len(ids) > 0 && ids[0] < s.n-awsAround {
-			ids = ids[1:]
+	f.addNear(secrets, ids, awsAround, awsSecret)
+	f.addNear(parts, types, webKeyLines, "private-key")
+	slices.SortFunc(f.spans, func(a, b span) int { return a.from - b.from })
+}
+
+// addNear adds spans for those of the lines that have one of others within a distance.
+func (f *finder) addNear(lines []looseLine, others []int, most int, kind string) {
+	for _, s := range lines {
+		for len(others) > 0 && others[0] < s.n-most {
+			others = others[1:]
 		}
-		if len(ids) > 0 && ids[0] <= s.n+awsAround {
-			f.spans = append(f.spans, span{from: s.from, to: s.to, kind: awsSecret})
+		if len(others) > 0 && others[0] <= s.n+most {
+			f.spans = append(f.spans, span{from: s.from, to: s.to, kind: kind})
 		}
 	}
-	slices.SortFunc(f.spans, func(a, b span) int { return a.from - b.from })
+}
+
+// webKeyLines is how many lines a JSON web key has at most, one for each part.
+const webKeyLines = 16
+
+// webKeyPart returns where a line that is all a private part of a JSON web key has its value.
+func webKeyPart(line string) (from, to int) {
+	name, value, ok := strings.Cut(strings.TrimLeft(line, " \t"), ":")
+	v := strings.Trim(value, " \t\",")
+	if !ok || len(v) < 20 || !slices.Contains(webKeyParts, strings.TrimRight(name, " ")) ||
+		strings.TrimLeft(v, letters+"0123456789-_") != "" {
+		return 0, 0
+	}
+	from = strings.LastIndex(line, v)
+	return from, from + len(v)
+}
+
+// valueName returns the name that a line gives as a value, for the line behind it: name: DB_PASSWORD.
+func valueName(line string) string {
+	before, name, ok := strings.Cut(strings.TrimLeft(line, " \t-{"), ":")
+	before = strings.ToLower(strings.Trim(before, "\"' "))
+	name = strings.Trim(name, "\"', \t")
+	if !ok || before != "name" && before != "key" || len(name) > maxName || strings.ContainsAny(name, " \t") {
+		return ""
+	}
+	return name
+}
+
+// pairedValue returns the value of a line, if it is a secret by the name in the line before.
+func pairedValue(before, line string) (a assignment, ok bool) {
+	at := valueAt(line)
+	if at == 0 {
+		return a, false
+	}
+	a.name = valueName(before)
+	a.read(line[at:], at)
+	return a, a.secret(strengthOf(a.name))
 }
 
 // A looseLine is what may be a secret in a line of which others tell.
@@ -113,12 +175,18 @@ const looseKind = "key-or-certificate"
 // also one of base64, so it is taken off only from a line that is too wide with it.
 func keyText(line string) string {
 	whole := strings.TrimSpace(line)
-	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line)} {
+	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line), lastWord(whole)} {
 		if (len(v) == 64 || len(v) == 70 || len(v) == 76) && isBase64(v) {
 			return v
 		}
 	}
 	return ""
+}
+
+// lastWord returns the last word of a line, as in one of git blame.
+func lastWord(line string) string {
+	line = strings.TrimSpace(line)
+	return strings.TrimRight(line[strings.LastIndexByte(line, ' ')+1:], "$")
 }
 
 // looseKey reports whether such a text may be of a private key: letters of both cases and

@@ -132,7 +132,11 @@ func (r source) tokens() []sample {
 		"launchdarkly": "sd" + "k-" + r.uuid(), "plaid": "access" + "-sandbox-" + r.uuid(), "easypost": "EZ" + "AK" + r.an(54),
 		"azure storage": r.an(76) + "+AS" + "t" + r.an(6) + "==", "azure openai": r.an(52) + "JQQ" + "J99" + r.an(26),
 		"entra": "k" + "8Q" + "8Q~" + r.an(34), "jwt": r.jwt(), "jwe": "eyJ" + r.an(20) + ".eyJ" + r.an(40) + "." + r.an(22) + "." + r.an(40) + "." + r.an(22),
-		"contentful": "CF" + "PAT-" + r.an(43), "typeform": "tf" + "p_" + r.an(44), "circleci": "CC" + "IPAT_" + r.an(22) + "_" + r.hex(40),
+		"cloudflare account": "cf" + "at_" + r.an(40), "vercel app": "vc" + "a_" + r.an(24), "neon": "na" + "pi_" + r.an(64), "mongodb": "mdb" + "_sa_sk_" + r.an(40),
+		"hubspot": "pat" + "-na1-" + r.uuid(), "jfrog reference": "cmVm" + "dGtu" + r.an(56), "deno": "dd" + "p_" + r.an(36), "kaggle": "KG" + "AT_" + r.hex(32),
+		"mapbox": "sk" + ".eyJ" + r.an(60) + "." + r.an(22), "paddle": "pdl" + "_live_apikey_" + r.an(26) + "_" + r.an(22) + "_" + r.an(3), "firecrawl": "fc" + "-" + r.hex(32),
+		"extended key": "xp" + "rv9s21ZrQH143K" + r.an(95),
+		"contentful":   "CF" + "PAT-" + r.an(43), "typeform": "tf" + "p_" + r.an(44), "circleci": "CC" + "IPAT_" + r.an(22) + "_" + r.hex(40),
 	}
 	var out []sample
 	for name, v := range all {
@@ -247,6 +251,16 @@ func (r source) placed() []sample {
 	add("php mysqli", "$db = new mysqli(\"db\", \"me\", \"@@\", \"app\");", r.an(10))
 	add("php mysqli_connect", "mysqli_connect('db', 'me', '@@');", r.an(10))
 	add("php pdo", "$db = new PDO('mysql:host=db;dbname=x', 'me', '@@');", r.an(10))
+	add("php pdo with variables", "$db = new PDO($dsn, $user, '@@');", r.an(10))
+	add("php ldap", "ldap_bind($c, 'cn=admin', '@@');", r.an(10))
+	add("pair in json", `{"name": "DB_PASSWORD", "value": "@@"}`, r.an(10))
+	add("pair in xml", `<add key="ApiSecret" value="@@"/>`, r.an(24))
+	add("pair of spring", `<property name="password" value="@@" />`, r.an(10))
+	add("dockerfile", "ENV API_TOKEN @@", r.an(24))
+	add("curl certificate", "curl -E cert.pem:@@ https://x.test", r.an(10))
+	add("curl key", "curl --key k.pem --pass @@ https://x.test", r.an(10))
+	add("keytool", "keytool -list -keystore x -storepass @@", r.an(10))
+	add("unzip", "unzip -P @@ x.zip", r.an(10))
 	add("go dsn", "sql.Open(\"mysql\", \"me:@@@tcp(db:3306)/app?parseTime=true\")", r.an(10))
 	add("go dsn of a socket", "me:@@@unix(/tmp/mysql.sock)/app", r.an(10))
 	add("key value dsn", "host=db port=5432 user=me password=@@ dbname=app", r.lower(10))
@@ -276,6 +290,19 @@ func (r source) excerpts() []sample {
 	add("aws the other way", secret+"\n"+id+"\n", secret)
 	add("aws with a line between", "id: "+id+"\n\nkey: "+secret+"\n", secret)
 	add("aws numbered", "3:"+id+"\n4:"+secret+"\n", secret)
+	add("page of git blame", "0a1b2c3d (Me 2026-01-02 10:00:00 +0000  4) "+page[0]+"\n0a1b2c3d (Me 2026-01-02 10:00:00 +0000  5) "+page[1]+"\n", page[1])
+	add("page of cat -A", page[0]+"$\n"+page[1]+"$\n", page[1])
+	b := strings.Join(lines, "\n")
+	add("pem of git blame", "0a1b2c3d (Me  2026-01-02 10:00:00 +0000  1) "+
+		strings.ReplaceAll(b, "\n", "\n9f8e7d6c (You 2025-01-02 10:00:00 +0000 12) "), lines[1])
+	add("pem of git blame without beginning", strings.ReplaceAll("\n"+b[strings.Index(b, "\n")+1:], "\n", "\n9f8e7d6c (Me 2025-01-02 10:00:00 +0000 12) "), lines[1])
+	add("pem with rules", "   1 │ "+strings.ReplaceAll(b, "\n", "\n  12 │ "), lines[1])
+	add("pem in a script", "echo \""+strings.ReplaceAll(b, "\n", "\" >> key\necho \"")+"\" >> key", lines[1])
+	d, pw := r.an(43), r.an(12)
+	add("jwk in lines", "{\n  \"kty\": \"EC\",\n  \"crv\": \"P-256\",\n  \"d\": \""+d+"\"\n}\n", d)
+	add("jwk with the type behind", "{\"keys\": [{\n  \"d\" : \""+d+"\",\n  \"kty\": \"OKP\"\n}]}\n", d)
+	add("kubernetes variable", "env:\n- name: DB_PASSWORD\n  value: \""+pw+"\"\n", pw)
+	add("pair in lines", "{\n  \"Name\": \"API_TOKEN\",\n  \"Value\": \""+r.an(6)+pw+"\"\n}\n", pw)
 	return out
 }
 
@@ -310,6 +337,13 @@ func (r source) blocks() []sample {
 	add("pem in lines of HTML", "<pre>\n"+strings.ReplaceAll(b, "\n", "<br />\n")+"</pre>", body(b))
 	add("pem in spans", "<span class=\"l\">"+strings.ReplaceAll(b, "\n", "</span>\n<span class=\"l\">")+"</span>", body(b))
 	add("pem in a table", "<tr><td>1</td><td>"+strings.ReplaceAll(b, "\n", "</td></tr>\n<tr><td>12</td><td>")+"</td></tr>", body(b))
+	add("pem of cat -A", strings.ReplaceAll(b, "\n", "$\n")+"$", body(b))
+	add("pem in a comment with slashes", "// "+strings.ReplaceAll(b, "\n", "\n// "), body(b))
+	add("pem in a form", strings.NewReplacer("\n", "%0A", " ", "+", "=", "%3D").Replace(b), body(b))
+	add("pem in a URL", "https://x/?key="+strings.NewReplacer("\n", "%0A", " ", "%20", "=", "%3D").Replace(b)+"&x=1", body(b))
+	add("pem in base64", "client-key-data: "+base64.StdEncoding.EncodeToString([]byte(b)), base64.StdEncoding.EncodeToString([]byte(body(b)))[4:40])
+	add("openvpn", "-----BEGIN OpenVPN Static key V1-----\n"+r.hex(32)+"\n"+r.hex(32)+"\n-----END OpenVPN Static key V1-----", "BEGIN")
+	add("rsa in XML", "<RSAKeyValue><Modulus>"+r.an(64)+"</Modulus><Exponent>AQAB</Exponent><P>"+r.an(64)+"</P><D>"+r.an(64)+"</D></RSAKeyValue>", "<P>")
 	add("pem with entities", strings.ReplaceAll(strings.ReplaceAll(b, "=", "&#61;"), "\n", "&#10;"), body(b))
 	h := strings.Replace(b, "-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,"+r.hex(32)+"\n\n", 1)
 	add("pem with headers", h, body(b))

@@ -104,19 +104,20 @@ func (x *index) addNext(literal, next string, check func(*finder, int)) {
 // line by line. Time is linear: each check looks at a bounded part of a line, and runs are
 // remembered.
 type finder struct {
-	s     string
-	spans []span // in order, apart
-	runs  [sets]stretch
+	s      string
+	around bool   // the lines around may tell, see Excerpt
+	spans  []span // in order, apart
+	runs   [sets]stretch
 }
 
 // A stretch of the text.
 type stretch struct{ from, to int }
 
-func (x *index) find(s string) []span { return x.look(s).spans }
+func (x *index) find(s string) []span { return x.look(s, false).spans }
 
 // look goes through a text byte by byte, with the last four in a word.
-func (x *index) look(s string) *finder {
-	f := &finder{s: s}
+func (x *index) look(s string, around bool) *finder {
+	f := &finder{s: s, around: around}
 	var w uint32
 	for i := range len(s) {
 		w = w>>8 | uint32(s[i])<<24

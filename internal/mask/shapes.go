@@ -206,13 +206,15 @@ func (f *finder) discord(at int) {
 	}
 }
 
+var webKeyParts = []string{`"d"`, `"p"`, `"q"`, `"dp"`, `"dq"`, `"qi"`, `"k"`}
+
 // webKey marks the private parts of a JSON web key (RFC 7518, 6.2.2 and 6.3.2) on the line
 // of its type. A public key has the same type, and none of these parts.
 func (f *finder) webKey(at int) {
 	from := f.start(at)
 	line := f.s[from:at] + f.rest(at)
 	line = line[:min(len(line), maxValue)]
-	for _, name := range []string{`"d"`, `"p"`, `"q"`, `"dp"`, `"dq"`, `"qi"`, `"k"`} {
+	for _, name := range webKeyParts {
 		i := strings.Index(line, name)
 		if i < 0 {
 			continue

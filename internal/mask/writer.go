@@ -180,7 +180,7 @@ func settled(lines string) (end int, open bool) {
 func beginsKey(line string) bool {
 	i := strings.LastIndex(line, keyWord)
 	if i < 0 {
-		return strings.Contains(line, "Private-Lines:")
+		return strings.Contains(line, "Private-Lines:") || strings.Contains(line, "BEGIN OpenVPN")
 	}
 	return strings.Contains(line[:i], "BEGIN ") && !strings.Contains(line[i:], "END ")
 }
@@ -209,7 +209,13 @@ func lineInKey(line string) bool {
 // private key cannot be told from another one of base64: both are hidden. It is for tools
 // that show the lines that match, one by one.
 func (m *Masker) Line(text string) string {
-	if v := bare(text); len(v) >= longLine && isBase64(v) && strings.Trim(v, hexBytes+"ABCDEF") != "" {
+	v := bare(text)
+	if !isBase64(v) {
+		if v = lastWord(text); !looseKey(v) {
+			v = ""
+		}
+	}
+	if len(v) >= longLine && isBase64(v) && strings.Trim(v, hexBytes+"ABCDEF") != "" {
 		return m.placeholder(v, span{0, len(v), looseKind, ""})
 	}
 	return m.Mask(text)
