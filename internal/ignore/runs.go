@@ -28,7 +28,7 @@ type startRow struct{ why, names string }
 
 // stores are where version control keeps what it knows: hooks, filters and commands among
 // it. They are changed with its commands only.
-var stores = `.git/ *.git/ .hg/ .svn/ .jj/ .bzr/ .sl/ .pijul/ _darcs/ .repo/
+const stores = `.git/ *.git/ .hg/ .svn/ .jj/ .bzr/ .sl/ .pijul/ _darcs/ .repo/
 	cvs/root cvs/repository cvs/entries .fslckout _fossil_`
 
 // startRows is a list by who runs a file, because that is what a person who is asked has to
