@@ -192,14 +192,14 @@ func (t *trace) write(ctx context.Context) {
 			notes[0].AddAttrs(slog.Int("dropped", t.dropped))
 			t.dropped = 0
 		}
-		t.mu.Unlock()
 		t.pass(ctx, notes)
-		t.mu.Lock()
 	}
 }
 
-// pass hands lines to the handler. One that panics loses them.
+// pass hands lines to the handler, without the lock. One that panics, or ends its goroutine, loses them.
 func (t *trace) pass(ctx context.Context, notes []slog.Record) {
+	t.mu.Unlock()
+	defer t.mu.Lock()
 	defer func() { _ = recover() }()
 	for _, rec := range notes {
 		if t.handler.Enabled(ctx, rec.Level) {

@@ -9,6 +9,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -203,7 +204,7 @@ func TestLogOfNestedRuns(t *testing.T) {
 	}
 }
 
-// A handler that blocks or panics holds up neither the consumer nor, for longer than the grace, the end of a run.
+// A handler that blocks, panics or ends its goroutine holds up neither the consumer nor, for longer than the grace, the end of a run.
 func TestLogHandlerFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -221,9 +222,11 @@ func TestLogHandlerFails(t *testing.T) {
 		require.Positive(t, events)
 		close(free)
 	})
-	loop := newLoop(t, script.New(script.Say("x")), aycoder.WithLogger(slog.New(handlerFunc(func() { panic("no") }))))
-	for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "x"}) {
-		require.NoError(t, err)
+	for _, fail := range []func(){func() { panic("no") }, runtime.Goexit} {
+		loop := newLoop(t, script.New(script.Say("x")), aycoder.WithLogger(slog.New(handlerFunc(fail))))
+		for _, err := range loop.Run(t.Context(), aycoder.Input{Prompt: "x"}) {
+			require.NoError(t, err)
+		}
 	}
 }
 

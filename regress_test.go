@@ -103,6 +103,28 @@ func TestExecutorMayBlock(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// An executor that panics, as one does that sends to a pool which is closed, ends the run and not the program.
+func TestExecutorBreaksDown(t *testing.T) {
+	for name, end := range map[string]func(){"panic: the pool is closed": func() { panic("the pool is closed") }, "goroutine exited": runtime.Goexit} {
+		for _, early := range []bool{true, false} { // before or after it has started the step
+			synctest.Test(t, func(t *testing.T) {
+				executor := func(ctx context.Context, _ string, step func(context.Context)) {
+					if !early {
+						go step(ctx)
+					}
+					end()
+				}
+				l := newLoop(t, &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`), use("b", "echo", `{"text":"x"}`)), say("ok")}},
+					aycoder.WithExecutor(executor), aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+				var res aycoder.Result
+				_, err := collect(l.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+				require.ErrorContains(t, err, "executor broke down: "+name)
+				require.NoError(t, aycoder.CheckHistory(res.Messages))
+			})
+		}
+	}
+}
+
 func TestHandleIsNotLostWhileItAnswers(t *testing.T) {
 	policy := aycoder.ApproverFunc(func(_ context.Context, c *aycoder.ToolUse, _ *aycoder.ToolSpec) aycoder.Verdict {
 		if strings.Contains(string(c.Args), "edited") {

@@ -3,6 +3,7 @@ package aycoder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -124,9 +125,21 @@ type step struct {
 }
 
 // dispatch passes steps to the executor, which may block. So it has a goroutine to itself, which
-// is not a step, answers no question and does not hold the mutex.
+// is not a step, answers no question and does not hold the mutex. If the executor panics, or ends the
+// goroutine, nobody knows whether it will start the step: the run fails.
 func (r *run) dispatch() {
 	defer r.gone()
+	defer func() {
+		err := errExited
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.dispatching {
+			r.fail(fmt.Errorf("executor broke down: %w", err))
+		}
+	}()
 	for {
 		r.mu.Lock()
 		if r.stopping {
