@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"iter"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +18,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/codegraph/lsp"
+	"github.com/aycoder/aycoder/diff"
+	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/journal"
+	"github.com/aycoder/aycoder/policy"
+	"github.com/aycoder/aycoder/providers/script"
+	"github.com/aycoder/aycoder/remote"
+	"github.com/aycoder/aycoder/retrieval"
+	"github.com/aycoder/aycoder/workspace"
 )
 
 func TestTextIsOfThisRun(t *testing.T) {
@@ -348,6 +360,28 @@ func TestNilAndZeroAreErrors(t *testing.T) {
 		_, typed := errors.AsType[*aycoder.ConfigError](err)
 		require.True(t, typed, "%s: %v", name, err)
 	}
+}
+
+// Nothing crashes at a nil option: it is refused where there is an error to say so.
+func TestNilOptions(t *testing.T) {
+	ws, err := workspace.Open(t.TempDir())
+	require.NoError(t, err)
+	defer ws.Close()
+	require.NoError(t, os.WriteFile(filepath.Join(ws.Dir(), "a"), []byte("ours\n"), 0o600))
+	plan, err := edit.NewPlan(edit.File{Path: "a", Kind: edit.Change, Base: "base\n", Proposed: "theirs\n"})
+	require.NoError(t, err)
+	_, err = ws.Apply(t.Context(), plan, workspace.WithMerge(nil))
+	require.ErrorAs(t, err, new(*edit.ConflictError))
+	require.Empty(t, diff.Compare(nil, nil, nil).Hunks)
+	require.NoError(t, policy.NewAuditLog(io.Discard, nil).Audit(t.Context(), &aycoder.AuditRecord{}))
+	require.NotNil(t, script.New().With(nil))
+	require.NoError(t, remote.Serve(t.Context(), strings.NewReader(""), io.Discard, ws, nil, nil))
+	_, err = journal.Dir(t.TempDir(), nil)
+	require.ErrorContains(t, err, "option is nil")
+	_, err = retrieval.New(t.Context(), nil)
+	require.ErrorAs(t, err, new(*aycoder.ConfigError))
+	_, err = lsp.New(ws, nil)
+	require.ErrorAs(t, err, new(*aycoder.ConfigError))
 }
 
 func TestToolThatWasNotOfferedDoesNotRun(t *testing.T) {

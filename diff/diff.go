@@ -28,7 +28,9 @@ import (
 func Compare(before, after []byte, opts ...Option) *File {
 	c := config{textdiff.Options{OldName: "file", NewName: "file", Context: 3}}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	if c.OldName == "" && (len(before) > 0 || c.NewName == "") {
 		c.OldName = cmp.Or(c.NewName, "file")

@@ -79,6 +79,9 @@ func WithoutLock() DirOption {
 func Dir(path string, opts ...DirOption) (Store, error) {
 	s := &dirStore{open: openDisk}
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("open the directory of sessions: option is nil")
+		}
 		if err := opt(s); err != nil {
 			return nil, err
 		}

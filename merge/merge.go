@@ -46,7 +46,9 @@ import (
 func Merge(base, ours, theirs []byte, opts ...Option) Result {
 	c := config{format: diff3.Format{Ours: "ours", Base: "base", Theirs: "theirs"}}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	m := diff3.Merge(base, ours, theirs, c.options)
 	st := &state{sides: m.Sides, around: m.Around, omitted: diff3.Omitted, least: c.least,

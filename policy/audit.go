@@ -53,7 +53,9 @@ func NewAuditLog(w io.Writer, opts ...LogOption) *AuditLog {
 	m := mask.New()
 	l := &AuditLog{w: w, mask: func(s string) string { return m.Mask(maskSecrets(s)) }}
 	for _, opt := range opts {
-		opt(l)
+		if opt != nil {
+			opt(l)
+		}
 	}
 	return l
 }

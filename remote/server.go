@@ -43,7 +43,9 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, files tools.FS, e tool
 		calls: map[uint32]*serverCall{}, files: map[uint32]fs.File{},
 		slots: newSlots()}
 	for _, o := range opts {
-		o(s)
+		if o != nil {
+			o(s)
+		}
 	}
 	s.io.Go(func() { cancel(s.receive()) })
 	s.io.Go(func() { beat(s.in, s.out, ctx.Done(), cancel) })

@@ -13,6 +13,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/internal/mask"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/order"
 )
 
@@ -114,13 +115,9 @@ func WithFile(path string) Option {
 // [WithFile] cannot be used, the retriever begins without vectors; see [Retriever.LoadError].
 func New(ctx context.Context, opts ...Option) (*Retriever, error) {
 	var c config
-	var errs []error
-	for _, o := range opts {
-		errs = append(errs, o(&c))
-	}
 	r := &Retriever{words: NewLexical(), mask: mask.New().Excerpt, file: c.file, turn: make(chan struct{}, 1),
 		files: map[string][]string{}, chunks: map[string]*Chunk{}, pending: map[string]string{}, refused: map[string]bool{}}
-	err := errors.Join(errs...)
+	err := option.Apply(&c, opts)
 	if err == nil && c.embedder != nil {
 		err = r.begin(ctx, &c)
 	}

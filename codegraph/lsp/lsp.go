@@ -15,6 +15,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/glob"
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/internal/rootpath"
 	"github.com/aycoder/aycoder/tools"
 	"github.com/aycoder/aycoder/workspace"
@@ -160,10 +161,8 @@ type Client struct {
 func New(files tools.FS, opts ...Option) (*Client, error) {
 	c := &Client{files: files, wait: 3 * time.Second, start: func(_ context.Context, cmd *exec.Cmd) error { return cmd.Start() },
 		said: map[string]map[string]bool{}, known: map[string]*report{}}
-	for _, opt := range opts {
-		if err := opt(c); err != nil {
-			return nil, err
-		}
+	if err := option.Apply(c, opts); err != nil {
+		return nil, err
 	}
 	if _, remote := files.(tools.RemoteFS); remote && len(c.servers) > 0 {
 		return nil, &aycoder.ConfigError{Option: "WithServer", Err: errors.New("the workspace is on another machine")}

@@ -52,7 +52,9 @@ type Option func(*config)
 func (m *Model) With(opts ...Option) *Model {
 	c := &Model{config: m.config, steps: m.steps}
 	for _, o := range opts {
-		o(&c.config)
+		if o != nil {
+			o(&c.config)
+		}
 	}
 	return c
 }
