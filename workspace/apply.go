@@ -494,11 +494,12 @@ func (a *applier) finish(ctx context.Context, err error) error {
 		a.record.remove()
 		a.record = nil
 	}
-	a.readLast(ctx)
+	a.readLast(ctx, until)
 	// A program that found an old file by its name before the exchange may open it only now.
 	for try := 0; try < maxTries && slices.ContainsFunc(a.files, func(f *fileApply) bool { return len(f.loud()) > 0 }); try++ {
-		a.letGo(ctx, time.Now().Add(a.wait))
-		a.readLast(ctx)
+		until = time.Now().Add(a.wait)
+		a.letGo(ctx, until)
+		a.readLast(ctx, until)
 	}
 	for _, f := range a.files {
 		f.finish(err != nil)
@@ -518,13 +519,13 @@ func (a *applier) letGo(ctx context.Context, until time.Time) {
 	}
 }
 
-// readLast reads the files for the result.
-func (a *applier) readLast(ctx context.Context) {
+// readLast reads the files for the result. One that another program is saving is waited for.
+func (a *applier) readLast(ctx context.Context, until time.Time) {
 	if a.step != nil {
 		_ = a.step("last", "")
 	}
 	_ = several(a.files, together, func(f *fileApply) error {
-		if f.until = time.Now(); f.at.target != nil {
+		if f.until = until; f.at.target != nil {
 			f.readLast(ctx)
 		}
 		return nil

@@ -272,6 +272,34 @@ func TestApplyOpenedLast(t *testing.T) {
 	}
 }
 
+// A program that begins to save as Apply reads the file for the last time is waited for: the result does not tell of a
+// half of a save.
+func TestApplySavedLast(t *testing.T) {
+	w, dir := testWorkspace(t, map[string]string{"f": "a\nb\nc\n"})
+	file, lines := filepath.Join(dir, "f"), strings.Repeat("user\n", 20)
+	var saved error
+	done := make(chan bool)
+	r, err := w.Apply(t.Context(), mustPlan(t, change("f", "a\nb\nc\n", "A\nb\nc\n")), WithWriterWait(time.Minute), at("last", func() {
+		go func() {
+			defer close(done)
+			f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+			if saved = err; err != nil {
+				return
+			}
+			for line := range strings.Lines("A\nb\nc\n" + lines) {
+				_, err := f.WriteString(line)
+				saved = errors.Join(saved, err, f.Sync())
+			}
+			saved = errors.Join(saved, f.Close())
+		}()
+		waitOpened(t, file, done)
+	}))
+	<-done
+	require.NoError(t, errors.Join(err, saved))
+	assert.Equal(t, "A\nb\nc\n"+lines, r.Files[0].Content)
+	assert.True(t, r.Files[0].Written)
+}
+
 // deletedFile returns a path of the file that was taken out, which has no other name any more.
 func deletedFile(t testing.TB, dir string) string {
 	t.Helper()

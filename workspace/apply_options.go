@@ -51,7 +51,8 @@ func WithWrittenConflicts(on bool) ApplyOption {
 // WithWriterWait sets how long Apply waits for other processes to close files that they have open
 // for writing. All files of the plan share this time. The time starts anew in each of three
 // steps: before Apply first reads the files, before it exchanges them, and before it closes the
-// old files. Apply repeats the last step if a program opens an old file late. Default: 1 s.
+// old files and reads the new ones for the result. Apply repeats the last step if a program opens
+// an old file late. Default: 1 s.
 func WithWriterWait(d time.Duration) ApplyOption {
 	return func(c *applyConfig) error {
 		if d < 0 {
