@@ -386,7 +386,7 @@ type settings struct {
 	keepOutput  func(context.Context, *ToolOutput) string // nil without WithWholeOutputs
 	keepEncoded bool
 	strict      bool
-	execute     func(context.Context, string, func(context.Context))
+	execute     func(*run, step)
 	*environment
 	hooks *hooks // nil without an approver and an auditor
 }

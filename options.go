@@ -337,7 +337,7 @@ type engine func(ctx context.Context, key string, step func(context.Context))
 func (start engine) extend(r *run) error {
 	r.outlives = r.parent == nil
 	r.loop = &Loop{settings: r.loop.settings, first: r.loop.first} // which remembers no calls of resumed runs
-	r.execute = func(ctx context.Context, key string, step func(context.Context)) {
+	r.execute = starter(func(ctx context.Context, key string, step func(context.Context)) {
 		start(ctx, key, func(ctx context.Context) {
 			if ctx.Err() == nil {
 				step(ctx)
@@ -345,7 +345,7 @@ func (start engine) extend(r *run) error {
 				r.gone()
 			}
 		})
-	}
+	})
 	// A call that was stopped is left to another run, which repeats it if it only reads.
 	r.leaves = func(ctx context.Context, out *ToolOutput) bool {
 		cause := context.Cause(ctx)
@@ -386,5 +386,25 @@ func WithRandom(next func() float64) Option {
 // of the [Action], with a suffix such as "/1" if the step is started again. It is unique in the
 // run and can be an idempotency key. Default: each step runs in a new goroutine.
 func WithExecutor(start func(ctx context.Context, key string, step func(context.Context))) Option {
-	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = start })
+	return option("WithExecutor", start != nil, "is nil", func(c *config) { c.execute = starter(start) })
+}
+
+// starter returns what starts a step with a function of the host. If that panics, or ends its goroutine, nobody
+// knows whether the step will begin: the run fails.
+func starter(start func(context.Context, string, func(context.Context))) func(*run, step) {
+	return func(r *run, s step) {
+		err := errExited
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			if err != nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.fail(fmt.Errorf("executor broke down: %w", err))
+			}
+		}()
+		start(r.work, s.key, s.run)
+		err = nil
+	}
 }

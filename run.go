@@ -3,7 +3,6 @@ package aycoder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,7 +43,7 @@ type run struct {
 	wake     chan struct{}   // wakes the consumer; one slot
 	asks     chan struct{}   // wakes the goroutine that asks the model; one slot
 	recorder recorder        // nil without an auditor
-	execute  func(context.Context, string, func(context.Context))
+	execute  func(*run, step)
 	wait     func(*Wait)                             // of WithSteps, or nil
 	outlives bool                                    // see WithSteps
 	leaves   func(context.Context, *ToolOutput) bool // of WithSteps, or nil
@@ -125,21 +124,9 @@ type step struct {
 }
 
 // dispatch passes steps to the executor, which may block. So it has a goroutine to itself, which
-// is not a step, answers no question and does not hold the mutex. If the executor panics, or ends the
-// goroutine, nobody knows whether it will start the step: the run fails.
+// is not a step, answers no question and does not hold the mutex.
 func (r *run) dispatch() {
 	defer r.gone()
-	defer func() {
-		err := errExited
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.dispatching {
-			r.fail(fmt.Errorf("executor broke down: %w", err))
-		}
-	}()
 	for {
 		r.mu.Lock()
 		if r.stopping {
@@ -154,7 +141,7 @@ func (r *run) dispatch() {
 		s := r.steps[0]
 		r.steps = r.steps[1:]
 		r.mu.Unlock()
-		r.execute(r.work, s.key, s.run)
+		r.execute(r, s)
 	}
 }
 
