@@ -402,6 +402,26 @@ func TestMalformedCalls(t *testing.T) {
 	}
 }
 
+// An answer that ends because the context is full was cut off.
+func TestContextIsFull(t *testing.T) {
+	const full = "model_context_window_exceeded"
+	converse := eventstream.AppendEvent(nil, "messageStart", `{"role":"assistant"}`)
+	converse = eventstream.AppendEvent(converse, "contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"hi"}}`)
+	converse = eventstream.AppendEvent(converse, "contentBlockStop", `{"contentBlockIndex":0}`)
+	for name, body := range map[string]string{
+		"messages": lines(`{"type":"message_start","message":{"id":"m","content":[]}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}`,
+			`{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":"`+full+`"}}`, `{"type":"message_stop"}`),
+		"chat":     lines(`{"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"` + full + `"}]}`),
+		"converse": string(eventstream.AppendEvent(converse, "messageStop", `{"stopReason":"`+full+`"}`)),
+	} {
+		a := asked(t, dialects[name], wiretest.Answering(t, "", body))
+		require.NoError(t, a.Err, name)
+		assert.Equal(t, "hi", a.Message().Text(), name)
+		assert.Equal(t, aycoder.StopMaxTokens, a.Done.Stop, name)
+	}
+}
+
 // Proxies add comments, byte order marks, other line ends and compression, and close
 // connections in different ways.
 func TestWaysOfProxies(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	unknownModel
 	refused
 	timedOut
+	malformed // what the model wrote, not the request
 )
 
 // ofWord returns the class that belongs to a service's code for an error.
@@ -42,7 +43,7 @@ func ofWord(word string) class {
 		"api_key_invalid", "forbidden", "invalid_authentication_error",
 		"exceeded_current_quota_error", "insufficient_credits", "accessdeniedexception",
 		"expiredtokenexception", "unrecognizedclientexception", "invalidsignatureexception",
-		"billing_hard_limit_reached", "billing_not_active":
+		"billing_hard_limit_reached", "billing_not_active", "auth_error", "expired_key", "budget_exceeded":
 		return unauthorised
 	case "timeout_error", "timeout", "deadline_exceeded", "modeltimeoutexception",
 		"request_timeout":
@@ -60,6 +61,8 @@ func ofWord(word string) class {
 	case "invalid_request_error", "invalid_argument", "not_found_error", "not_found",
 		"validationexception", "invalid_prompt", "invalid-argument":
 		return badRequest
+	case "tool_use_failed":
+		return malformed
 	}
 	return unclassified
 }
@@ -109,7 +112,8 @@ func classify(f *Failure, status int) class {
 func ofStatus(status int) class {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden,
-		status == http.StatusPaymentRequired:
+		status == http.StatusPaymentRequired, status == http.StatusProxyAuthRequired,
+		status == http.StatusNetworkAuthenticationRequired:
 		return unauthorised
 	// 524 is Cloudflare's: the origin server did not answer in time.
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 524:
@@ -227,7 +231,7 @@ func ofText(text string, status int) class {
 
 // sizes finds two numbers of tokens in the text for a request that is too large: the size
 // of the request and the limit. A number that the text does not contain is 0. The text
-// either has the form "190000 + 21333 > 200000", or the largest number is the size and a
+// either has the form "190000 + 21333 > 200000" or "500 > 4096 - 3900", or the largest number is the size and a
 // number after a word for a limit is the limit. A text that counts bytes says nothing
 // about tokens.
 func sizes(msg string) (actual, limit int64) {
@@ -240,6 +244,9 @@ func sizes(msg string) (actual, limit int64) {
 			actual, limit = nums[i-1].n, nums[i].n
 			if i > 1 && strings.HasSuffix(nums[i-1].before, "+ ") {
 				actual += nums[i-2].n
+			}
+			if i+1 < len(nums) && nums[i+1].before == " - " {
+				actual += nums[i+1].n
 			}
 			return actual, limit
 		}
@@ -269,7 +276,7 @@ func (c count) bounds() bool {
 		return true
 	}
 	before := c.before[max(0, len(c.before)-50):]
-	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "less than", "cannot exceed", "window"},
+	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "less than", "cannot exceed", "window", "length of"},
 		func(w string) bool { return strings.Contains(before, w) })
 }
 

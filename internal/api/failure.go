@@ -36,6 +36,9 @@ type Failure struct {
 	Details []string
 	// RequestID is the id of the request, if the body of the response has it.
 	RequestID string
+	// Actual and Max are the sizes of the request and of the context, in tokens, if the body of the response has them
+	// outside of the message.
+	Actual, Max int64
 	// RetryAfter is the time to wait before the next attempt, if the body of the response
 	// has it.
 	RetryAfter time.Duration
@@ -106,10 +109,14 @@ func (f *Failure) field(r *rawjson.Reader, depth int) {
 		f.word(r, &f.Type, depth)
 	case "code":
 		f.word(r, &f.Code, depth)
-	case "status", "statusCode", "status_code":
+	case "status", "statusCode", "status_code", "http_status_code":
 		f.word(r, &f.Status, depth)
 	case "request_id", "requestId":
 		f.word(r, &f.RequestID, depth)
+	case "n_prompt_tokens":
+		f.Actual, _ = r.Int()
+	case "n_ctx":
+		f.Max, _ = r.Int()
 	case "details":
 		f.details(r)
 	case "metadata":
@@ -273,6 +280,9 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 	switch classify(&f, k.Status) {
 	case contextTooLarge:
 		actual, limit := sizes(f.Message + " " + strings.Join(f.Details, " "))
+		if f.Max > 0 && f.Actual > f.Max {
+			actual, limit = f.Actual, f.Max
+		}
 		return &aycoder.ContextTooLargeError{ModelError: base, Actual: actual, Max: limit}
 	case rateLimited:
 		return &aycoder.RateLimitError{ModelError: base,
@@ -292,6 +302,8 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 		return &aycoder.TimeoutError{ModelError: base, Elapsed: time.Since(k.start)}
 	case badRequest:
 		return &aycoder.BadRequestError{ModelError: base}
+	case malformed:
+		return &aycoder.StreamBrokenError{ModelError: base, After: k.Elapsed()}
 	}
 	return unknown(base)
 }

@@ -384,6 +384,8 @@ func (d *decoder) End() error { return api.ErrUnfinished }
 func (d *decoder) stopped(reason string) {
 	switch aycoder.StopReason(reason) {
 	case "":
+	case "model_context_window_exceeded":
+		d.done.Stop = aycoder.StopMaxTokens
 	case "pause_turn":
 		d.done.Stop = aycoder.StopPaused
 	case aycoder.StopEndTurn:
@@ -437,8 +439,7 @@ func (d *decoder) finish() error {
 
 // cutsOff reports whether a message with this stop reason may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
-	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal ||
-		r == "model_context_window_exceeded"
+	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal
 }
 
 // looksWhole reports whether only the next event shows if b is complete. A call without

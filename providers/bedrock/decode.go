@@ -207,6 +207,8 @@ func (d *decoder) stop(reason string) error {
 	}
 	d.stopped = true
 	switch reason {
+	case "model_context_window_exceeded":
+		reason = string(aycoder.StopMaxTokens)
 	case "guardrail_intervened", "content_filtered":
 		reason = string(aycoder.StopRefusal)
 	}
@@ -235,7 +237,7 @@ func (d *decoder) finish() error {
 // cutsOff reports whether a message with this stop reason may end in an incomplete call.
 func cutsOff(r aycoder.StopReason) bool {
 	return r == aycoder.StopMaxTokens || r == aycoder.StopRefusal ||
-		strings.HasPrefix(string(r), "malformed_") || r == "model_context_window_exceeded"
+		strings.HasPrefix(string(r), "malformed_")
 }
 
 // Whole implements [api.Decoder].

@@ -117,7 +117,7 @@ var chatCompleteEnds = []string{
 // calls decide.
 func (d *chatDecoder) stop() aycoder.StopReason {
 	switch d.finish {
-	case "length", "max_tokens", "model_length", "MAX_TOKENS":
+	case "length", "max_tokens", "model_length", "MAX_TOKENS", "model_context_window_exceeded":
 		return aycoder.StopMaxTokens
 	case "content_filter", "sensitive", "refusal":
 		return aycoder.StopRefusal
