@@ -96,7 +96,8 @@ type Result struct {
 
 // Undo returns a plan that undoes the changes. Apply it like any other plan: if the user has
 // edited a file since, the edits are merged or cause a conflict. A deleted file is restored with
-// its permissions. A deleted symbolic link is not restored: a plan cannot create links.
+// its permissions, but without its extended attributes. A deleted symbolic link is not restored: a
+// plan cannot create links. Directories that the changes have created remain.
 func (r *Result) Undo() Plan {
 	var p Plan
 	for i := range r.Files {
