@@ -124,6 +124,12 @@ func TestVariablesAndFlags(t *testing.T) {
 	assert.Equal(t, "my-model", c.Roles.Main)
 	assert.Equal(t, []string{"/a", "/b"}, c.Sandbox.Write)
 
+	two := config.WithUserFile(file(t, "[models.a_b]\nprovider = \"ollama\"\nmodel = \"x\"\n[models.a-b]\nprovider = \"ollama\"\nmodel = \"y\"\n"))
+	require.Empty(t, diagnostics(t, two, config.WithLookup(variables("AYCODER_MODELS_A_C_MODEL", "z"))))
+	shared := diagnostics(t, two, config.WithLookup(variables("AYCODER_MODELS_A_B_MODEL", "z")))
+	require.Len(t, shared, 1)
+	require.Equal(t, "error: models.a_b.model has the same variable as models.a-b.model (variable AYCODER_MODELS_A_B_MODEL); give one of them another name", shared[0].String())
+
 	var got []string
 	for _, d := range diagnostics(t,
 		config.WithLookup(variables("AYCODER_AGENT_MAX_TURNS", "many", "AYCODER_APPROVAL_MODE", "aks", "AYCODER_AGENT_MAX_TOKENS", "0100000")),

@@ -75,11 +75,18 @@ func (r *report) put(root *node, path []string, text string, at Origin) {
 // environment returns the keys that variables set.
 func (l *loader) environment(tree *node) *node {
 	over, known := &node{field: l.doc}, []string{prefix + "PROFILE"}
+	of := map[string]string{}
 	l.doc.texts(tree, nil, func(path []string) {
-		name := Variable(strings.Join(path, "."))
+		key := strings.Join(path, ".")
+		name := Variable(key)
 		known = append(known, name)
-		if text, ok := l.lookup(name); ok {
-			l.put(over, path, text, Origin{Source: Environment, Name: name})
+		text, ok := l.lookup(name)
+		if at := (Origin{Source: Environment, Name: name}); !ok {
+		} else if other := of[name]; other != "" {
+			l.add(Error, key, at, "has the same variable as "+cut(other), "give one of them another name")
+		} else {
+			of[name] = key
+			l.put(over, path, text, at)
 		}
 	})
 	l.mistyped(known)
