@@ -250,11 +250,11 @@ func (r *Runtime) bash(t *Typed) aycoder.Tool {
 
 // tool returns the tool of a name, or nil.
 func (r *Runtime) tool(name string) aycoder.Tool {
-	i := slices.IndexFunc(r.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name })
-	if i < 0 || r.isOff(r.Tools[i]) {
-		return nil
+	all := r.ToolsNow()
+	if i := slices.IndexFunc(all, func(t aycoder.Tool) bool { return t.Spec().Name == name }); i >= 0 {
+		return all[i]
 	}
-	return r.Tools[i]
+	return nil
 }
 
 var (

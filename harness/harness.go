@@ -95,7 +95,7 @@ type Runtime struct {
 	// Ignored are patterns, as in .gitignore, of files that searches leave out besides those of the workspace: those of
 	// [WithIgnored], and after them tools.ignore of the configuration.
 	Ignored string
-	// Tools are all that the model may call.
+	// Tools are all that the model may call at the beginning: see [Runtime.ToolsNow].
 	Tools []aycoder.Tool
 	// OtherAgents are those of the Tools that give tasks to other agents: see [WithAgentServers].
 	OtherAgents []aycoder.Tool
@@ -122,10 +122,11 @@ type Runtime struct {
 	runs    atomic.Int32 // at work, without those inside of calls
 	stages  []Stage
 	around  []func(aycoder.Agent) aycoder.Agent
-	plain   []aycoder.Option         // of loops that run only tools
-	named   sync.Map                 // the models that files of agents and commands name, by these names
-	off     atomic.Pointer[[]string] // names of tools that the model does not get; nil for none
-	masker  *tools.Masker            // nil if secrets are not masked
+	plain   []aycoder.Option               // of loops that run only tools
+	named   sync.Map                       // the models that files of agents and commands name, by these names
+	off     atomic.Pointer[[]string]       // names of tools that the model does not get; nil for none
+	offered atomic.Pointer[[]aycoder.Tool] // after changes of the configuration; nil for the Tools
+	masker  *tools.Masker                  // nil if secrets are not masked
 	trust   *config.Trust
 	plugins []*plugin.Plugin // that may be used
 	store   *plugin.Store    // of the plugins

@@ -73,7 +73,25 @@ func (r *Runtime) Reload(ctx context.Context) error {
 	}
 	x.library(ctx)
 	x.instructions(ctx)
+	x.offer()
 	return c.Err
+}
+
+// ToolsNow returns the tools that the model may call in the next turn. They are the Tools, unless those of servers or the
+// configuration have changed. It is safe for concurrent use.
+func (r *Runtime) ToolsNow() []aycoder.Tool {
+	all := r.Tools
+	if now := r.offered.Load(); now != nil {
+		all = *now
+	}
+	r.served.mu.Lock()
+	defer r.served.mu.Unlock()
+	return slices.Clone(r.served.into(all, nil))
+}
+
+// offer puts the tools of the next turn where ToolsNow finds them, without those of servers that are new.
+func (x *reload) offer() {
+	x.b.offered.Store(new(x.tools(slices.Clone(x.b.Tools))))
 }
 
 // A reload brings changes of the configuration into a runtime.
@@ -163,6 +181,7 @@ func (x *reload) turn(ctx context.Context, s aycoder.Setup) (aycoder.Setup, erro
 			x.library(ctx)
 			x.instructions(ctx)
 		}
+		x.offer()
 	}
 	s.Limits, s.Tools = x.merged(s.Limits), x.tools(s.Tools)
 	if x.main != nil {

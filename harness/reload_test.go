@@ -417,6 +417,35 @@ func TestReloadOfTheLibrary(t *testing.T) {
 	require.Nil(t, rt.Library.Command("new"))
 }
 
+func ExampleRuntime_ToolsNow() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "config.toml")
+	src, err := config.NewReloader(config.WithUserFile(name))
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	rt, err := harness.New(ctx, dir, harness.WithClient(script.New()), harness.WithReloader(src))
+	if err != nil {
+		panic(err)
+	}
+	defer rt.Close()
+	if err := os.WriteFile(name, []byte("tools.disabled = ['bash', 'fetch']\n"), 0o600); err != nil {
+		panic(err)
+	}
+	before := len(rt.ToolsNow())
+	if err := rt.Reload(ctx); err != nil {
+		panic(err)
+	}
+	fmt.Println("left out:", before-len(rt.ToolsNow()))
+	// Output:
+	// left out: 2
+}
+
 func ExampleWithReloader() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

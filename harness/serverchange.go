@@ -49,6 +49,7 @@ func (x *reload) exchangeServers(ctx context.Context) {
 	if !changed {
 		return
 	}
+	b.served.recheck(b.isOff) // names may be free now
 	if b.served.any() {
 		x.update("servers", serversPrompt)
 	}
@@ -76,8 +77,7 @@ func (x *reload) connect(ctx context.Context, name string, s config.Server) erro
 	if of == nil {
 		return err
 	}
-	of.offered = b.withoutDisabled(of.offered)
-	b.served.put(of)
+	b.served.put(of, b.choose)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,19 @@ func TestReloadOfFirstServer(t *testing.T) {
 		require.Equal(t, []string{"mcp__a__one"}, serverTools(req))
 	}
 	require.Equal(t, "a", rt.Servers()[0].Name)
+	require.NoError(t, save("approval.mode = \"full-auto\"\nservers.b.command = \"two\"\ntools.disabled = [\"bash\"]\n"))
+	now := (&aycoder.Request{})
+	for _, tool := range rt.ToolsNow() {
+		now.Tools = append(now.Tools, new(tool.Spec()))
+		require.NotEqual(t, "bash", tool.Spec().Name)
+	}
+	require.Equal(t, []string{"mcp__b__two"}, serverTools(now))
+	for _, err := range rt.Call(t.Context(), "mcp__b__two", json.RawMessage("{}")) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"close one", "open two"}, c.took())
+	require.NoError(t, save("approval.mode = \"full-auto\"\nservers.a.command = \"one\"\n"))
+	c.took()
 
 	// One that cannot be reached is a notice, and is not tried again as long as it stays as it is.
 	c.err = errors.New("no route")

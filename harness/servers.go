@@ -147,10 +147,14 @@ func (b *builder) add(of *served) {
 func (b *builder) addTool(source, of string, t aycoder.Tool) {
 	name := t.Spec().Name
 	if named(b.Tools, name) {
-		b.Notify(source, fmt.Sprintf("tool %s %s is left out: there is another of this name", name, of))
+		b.leftOut(source, of, name)
 		return
 	}
 	b.Tools = append(b.Tools, t)
+}
+
+func (b *builder) leftOut(source, of, name string) {
+	b.Notify(source, fmt.Sprintf("tool %s %s is left out: there is another of this name", name, of))
 }
 
 // A ServerState says how a server is.
@@ -200,12 +204,13 @@ func (x *sourceList) off(name, why string) {
 	x.without = append(x.without, ServerState{Name: name, State: why})
 }
 
-// put adds a source.
-func (x *sourceList) put(s *served) {
+// put adds a source, of whose tools choose leaves some out.
+func (x *sourceList) put(s *served, choose func(*served)) {
 	x.asking.Lock()
 	defer x.asking.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	choose(s)
 	x.list = append(x.list, s)
 }
 
@@ -258,6 +263,7 @@ type served struct {
 	allowed func(context.Context) error
 
 	last    []aycoder.Tool // as the source has returned them
+	clashes []string       // names of tools that were told to be left out
 	recheck bool           // what is switched off has changed since then
 	offered []aycoder.Tool // those that are wanted, as [servedTool]
 	fault   string         // that was told
@@ -337,7 +343,7 @@ func (b *builder) ask(ctx context.Context, s *served) {
 	if err != nil {
 		fault = err.Error()
 	} else if s.take(list) {
-		s.offered = b.withoutDisabled(s.offered)
+		b.choose(s)
 	}
 	b.served.mu.Unlock()
 	if fault != s.fault && ctx.Err() == nil {
@@ -354,6 +360,22 @@ func (b *builder) heard(s *served) {
 			b.Notify("servers", "server "+s.name+": "+text)
 		}
 	}
+}
+
+// choose leaves out of what a source offers the tools that the model does not get, and those whose name another one has.
+func (b *builder) choose(s *served) {
+	s.offered = slices.DeleteFunc(b.withoutDisabled(s.offered), func(t aycoder.Tool) bool {
+		name := t.Spec().Name
+		taken := slices.ContainsFunc(b.Tools, func(t aycoder.Tool) bool {
+			_, of := t.(interface{ served() })
+			return !of && t.Spec().Name == name
+		}) || slices.ContainsFunc(b.served.list, func(o *served) bool { return o != s && named(o.offered, name) })
+		if taken && !slices.Contains(s.clashes, name) {
+			s.clashes = append(s.clashes, name)
+			b.leftOut("servers", "of server "+s.name, name)
+		}
+		return taken
+	})
 }
 
 // withoutDisabled leaves out what the configuration and the host do not want, as in New.

@@ -3,6 +3,7 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,6 +61,7 @@ func TestServerToolsChange(t *testing.T) {
 			s.Tools.Disabled = []string{"mcp__s__off"}
 		})))
 	var changes []*aycoder.SetupChanged
+	var told []string
 	for ev, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
 		require.NoError(t, err)
 		switch ev := ev.(type) {
@@ -69,8 +71,13 @@ func TestServerToolsChange(t *testing.T) {
 			ev.Allow()
 		case *aycoder.SetupChanged:
 			changes = append(changes, ev)
+		case *aycoder.Notice:
+			told = append(told, ev.Text)
 		}
 	}
+	const leftOut = "tool %s of server s is left out: there is another of this name"
+	require.Equal(t, []string{fmt.Sprintf(leftOut, "read_file"), fmt.Sprintf(leftOut, "bash")}, told)
+	require.Equal(t, []string{"mcp__s__b"}, rt.Servers()[0].Tools)
 	require.Len(t, changes, 1)
 	require.Equal(t, []string{"mcp__s__b"}, changes[0].Added)
 	require.Equal(t, []string{"mcp__s__a"}, changes[0].Removed)
@@ -90,6 +97,29 @@ func TestServerToolsChange(t *testing.T) {
 	src.err, src.notices = errors.New("no answer"), []string{"tool c is left out"}
 	require.Equal(t, []string{"servers: server s: tool c is left out", "servers: the tools of server s stay as they were: no answer"}, run(t, rt, "go")[:2])
 	require.Equal(t, []string{"mcp__s__b"}, serverTools(model.Requests()[4]))
+}
+
+// Of two servers with a tool of one name, the second one's is told to be left out, also after a reload, and comes when the
+// first one goes.
+func TestServersWithOneName(t *testing.T) {
+	connect := func(_ context.Context, name string, _ config.Server) (harness.ToolSource, error) {
+		tool, err := aycoder.NewTool("mcp__same", "Of "+name+".", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("done"), nil
+		})
+		return &source{tools: []aycoder.Tool{tool}, closer: func() error { return nil }}, err
+	}
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"))
+	rt, save := reloadingModels(t, "servers.a.command = \"a\"\n", harness.WithClient(model), harness.WithServers(connect))
+	run(t, rt, "go")
+	require.NoError(t, save("servers.a.command = \"a\"\nservers.b.command = \"b\"\n"))
+	require.Contains(t, run(t, rt, "go"), "servers: tool mcp__same of server b is left out: there is another of this name")
+	require.Empty(t, rt.Servers()[1].Tools)
+	require.NoError(t, save("servers.b.command = \"b\"\n"))
+	run(t, rt, "go")
+	for i, of := range []string{"a", "a", "b"} {
+		specs := model.Requests()[i].Tools
+		require.Equal(t, "Of "+of+".", specs[slices.IndexFunc(specs, func(s *aycoder.ToolSpec) bool { return s.Name == "mcp__same" })].Description)
+	}
 }
 
 // A host may make a call of any tool, and it is decided about as one of the model.

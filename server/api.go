@@ -209,7 +209,7 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.release(c)
 	out := []toolReply{}
-	for _, t := range c.rt.Tools {
+	for _, t := range c.rt.ToolsNow() {
 		sp := t.Spec()
 		out = append(out, toolReply{sp.Name, sp.Description, sp.Schema, sp.Effect == aycoder.EffectReadOnly})
 	}
@@ -234,7 +234,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, in *toolCall) erro
 	}
 	defer s.release(c)
 	name := r.PathValue("tool")
-	if !slices.ContainsFunc(c.rt.Tools, func(t aycoder.Tool) bool { return t.Spec().Name == name }) {
+	if !slices.ContainsFunc(c.rt.ToolsNow(), func(t aycoder.Tool) bool { return t.Spec().Name == name }) {
 		return notFound()
 	}
 	x, err := c.begunCall(r.Context(), name, in.Args)

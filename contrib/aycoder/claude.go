@@ -287,6 +287,18 @@ func (f *claudeFace) setMode(rt *harness.Runtime, name string) error {
 	return err
 }
 
+// modeNow returns the name of the mode in force, which may be another one than the host has set: the configuration may
+// have changed. f.mu is held.
+func (f *claudeFace) modeNow(rt *harness.Runtime) string {
+	now := rt.Policy.Mode()
+	for name, m := range claudeModes {
+		if m == now && claudeModes[f.mode] != now && name != "dontAsk" {
+			return name
+		}
+	}
+	return f.mode
+}
+
 // setModel sets the model from the next turn on. Without a name, it is that of the beginning.
 func (f *claudeFace) setModel(ctx context.Context, rt *harness.Runtime, name string) error {
 	if name == "" || name == "default" {

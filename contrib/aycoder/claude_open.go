@@ -146,7 +146,7 @@ func (f *claudeFace) callback(ctx context.Context, id string, input []byte) ([]b
 	f.mu.Lock()
 	in["permission_mode"] = f.mode
 	if f.rt != nil {
-		in["session_id"] = f.rt.Session.ID()
+		in["permission_mode"], in["session_id"] = f.modeNow(f.rt), f.rt.Session.ID()
 	}
 	f.mu.Unlock()
 	return f.ask(ctx, map[string]any{"subtype": "hook_callback", "callback_id": id, "input": in, "tool_use_id": in["tool_use_id"]})

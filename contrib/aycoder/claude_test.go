@@ -544,4 +544,22 @@ func TestClaudeUpdates(t *testing.T) {
 	_, err = f.updates(rt, nil, []json.RawMessage{edits})
 	require.NoError(t, err)
 	require.Equal(t, policy.AcceptEdits, p.Mode())
+	require.Equal(t, "acceptEdits", f.modeNow(rt))
+}
+
+// The mode that a reloaded configuration has set is told as the protocol calls it.
+func TestClaudeModeNow(t *testing.T) {
+	for now, name := range map[policy.Mode]string{
+		policy.Ask: "dontAsk", policy.AcceptEdits: "acceptEdits", policy.Plan: "plan", policy.FullAuto: "bypassPermissions",
+	} {
+		p, err := policy.New(policy.WithMode(now))
+		require.NoError(t, err)
+		f := &claudeFace{claudeArgs: &claudeArgs{mode: "dontAsk"}}
+		require.Equal(t, name, f.modeNow(&harness.Runtime{Policy: p}))
+		f.mode = "plan"
+		if now == policy.Ask {
+			name = "default"
+		}
+		require.Equal(t, name, f.modeNow(&harness.Runtime{Policy: p}))
+	}
 }

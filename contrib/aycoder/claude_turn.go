@@ -102,7 +102,7 @@ func (f *claudeFace) answer(ctx context.Context, rt *harness.Runtime, m *userMes
 // session tells what the agent has and may do.
 func (f *claudeFace) session(rt *harness.Runtime) map[string]any {
 	tools, commands, skills := []string{}, []string{}, []string{}
-	for _, t := range rt.Tools {
+	for _, t := range rt.ToolsNow() {
 		tools = append(tools, dialect.Names(t.Spec().Name)[0])
 	}
 	if rt.Library != nil {
@@ -118,7 +118,7 @@ func (f *claudeFace) session(rt *harness.Runtime) map[string]any {
 	defer f.mu.Unlock()
 	return map[string]any{
 		"subtype": "init", "cwd": rt.Files.Dir(), "tools": tools, "mcp_servers": serverStates(rt), "model": model,
-		"permissionMode": f.mode, "slash_commands": commands, "skills": skills, "plugins": []any{}, "output_style": "default",
+		"permissionMode": f.modeNow(rt), "slash_commands": commands, "skills": skills, "plugins": []any{}, "output_style": "default",
 		"apiKeySource": "user", "claude_code_version": version(), "capabilities": []string{"interrupt_receipt_v1", "interrupt_cancel_queued_v1"},
 	}
 }

@@ -78,7 +78,7 @@ func (c *chat) window(context.Context, string) (string, error) {
 	for _, s := range c.session.Sections {
 		req.System = append(req.System, &aycoder.Text{Text: s.Text})
 	}
-	for _, t := range c.session.Tools {
+	for _, t := range c.session.ToolsNow() {
 		spec := t.Spec()
 		req.Tools = append(req.Tools, &spec)
 	}
