@@ -23,6 +23,7 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/dialect"
 	"github.com/aycoder/aycoder/internal/mask"
 	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/policy"
@@ -461,10 +462,18 @@ func (b *builder) hooks(context.Context) error {
 	}
 	r, err := hooks.New(hooks.Config{
 		Hooks: list, Exec: exec, Root: b.Files.Dir(), Env: tools.Environ(exec), Session: b.id, Dir: b.Shell.DirOf,
-		Mask: b.masked, Report: b.report,
+		Mode: b.permissionMode, Mask: b.masked, Report: b.report,
 	})
 	b.Hooks = r
 	return err
+}
+
+// permissionMode is the mode of approvals as hooks know it.
+func (b *builder) permissionMode() string {
+	if b.Policy == nil {
+		return dialect.Mode("")
+	}
+	return dialect.Mode(string(b.Policy.Mode()))
 }
 
 // hookList returns hooks of the configuration as package hooks runs them, those of plugins, and those of the host.

@@ -640,6 +640,26 @@ func TestHooksKnowTheSession(t *testing.T) {
 	require.Contains(t, string(data), `"session_id":"`+rt.Session.ID()+`"`, "a random id")
 }
 
+// Hooks read the mode that is in force, by the name that they know.
+func TestHooksReadMode(t *testing.T) {
+	var read []string
+	hook := hooks.Hook{Event: hooks.UserPromptSubmit, Command: "mode", Call: func(_ context.Context, in []byte) ([]byte, error) {
+		var got struct {
+			Mode string `json:"permission_mode"`
+		}
+		err := json.Unmarshal(in, &got)
+		read = append(read, got.Mode)
+		return nil, err
+	}}
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"), script.Say("4"))
+	rt := open(t, t.TempDir(), harness.WithClient(model), harness.WithHooks(hook))
+	for _, m := range []policy.Mode{policy.Ask, policy.AcceptEdits, policy.Plan, policy.FullAuto} {
+		require.NoError(t, rt.Policy.SetMode(m))
+		run(t, rt, "go")
+	}
+	require.Equal(t, []string{"default", "acceptEdits", "plan", "bypassPermissions"}, read)
+}
+
 // A project brings a hook: it does not run before the user trusts it, and not after it has changed.
 func TestHooksOfProject(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli"
+	"github.com/aycoder/aycoder/internal/dialect"
 )
 
 const (
@@ -290,11 +291,8 @@ func (f *claudeFace) setMode(rt *harness.Runtime, name string) error {
 // modeNow returns the name of the mode in force, which may be another one than the host has set: the configuration may
 // have changed. f.mu is held.
 func (f *claudeFace) modeNow(rt *harness.Runtime) string {
-	now := rt.Policy.Mode()
-	for name, m := range claudeModes {
-		if m == now && claudeModes[f.mode] != now && name != "dontAsk" {
-			return name
-		}
+	if now := rt.Policy.Mode(); claudeModes[f.mode] != now {
+		return dialect.Mode(string(now))
 	}
 	return f.mode
 }

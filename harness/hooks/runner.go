@@ -33,6 +33,8 @@ type Config struct {
 	// Dir returns the directory that hooks are told as cwd, absolute or below Root, such as the method DirOf of [tools.Shell].
 	// Default: Root.
 	Dir func(context.Context) string
+	// Mode returns permission_mode, such as "plan". Default: "default".
+	Mode func() string
 	// Subagents are the names of the tools that start agents. Default: "subagent".
 	Subagents []string
 	// Mask hides the secrets in what hooks tell the model and the user, such as the method Mask of [tools.Masker].
@@ -100,6 +102,9 @@ func New(c Config) (*Runner, error) {
 	}
 	if c.Dir == nil {
 		c.Dir = func(context.Context) string { return c.Root }
+	}
+	if c.Mode == nil {
+		c.Mode = func() string { return "default" }
 	}
 	r := &Runner{conf: c, known: map[string]*judgment{}}
 	errs = append(errs, r.Replace(c.Hooks))
@@ -181,7 +186,7 @@ func (r *Runner) stop(ctx context.Context, by *StoppedError) {
 // input returns what every hook reads.
 func (r *Runner) input(ctx context.Context, e Event, at aycoder.Place) map[string]any {
 	in := map[string]any{"session_id": cmp.Or(r.conf.Session, at.Run), "transcript_path": r.conf.Transcript,
-		"cwd": dialect.Absolute(r.conf.Root, cmp.Or(r.conf.Dir(ctx), ".")), "permission_mode": "default", "hook_event_name": string(e)}
+		"cwd": dialect.Absolute(r.conf.Root, cmp.Or(r.conf.Dir(ctx), ".")), "permission_mode": r.conf.Mode(), "hook_event_name": string(e)}
 	if len(at.Calls) > 0 { // as in SubagentStart
 		in["agent_id"], in["agent_type"] = at.Calls[len(at.Calls)-1], at.Agent
 	}

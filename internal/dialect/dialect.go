@@ -4,6 +4,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,6 +160,11 @@ func relative(root, name string) string {
 
 // Names returns the names by which others know a tool of ours, and its own at the end.
 func Names(tool string) []string { return append(slices.Clone(table[tool].names), tool) }
+
+var modes = map[string]string{"accept-edits": "acceptEdits", "plan": "plan", "full-auto": "bypassPermissions"}
+
+// Mode returns what others call a mode of ours.
+func Mode(ours string) string { return cmp.Or(modes[ours], "default") }
 
 // decode decodes an object, and keeps its numbers as they are.
 func decode(data json.RawMessage) (map[string]any, error) {
