@@ -43,7 +43,10 @@ type Plugin struct {
 	source project.Source
 }
 
-var plain = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var (
+	plain   = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	strange = late.Regexp(`[^A-Za-z0-9._-]+`)
+)
 
 // manifest is the file plugin.json.
 type manifest struct {

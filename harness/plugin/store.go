@@ -251,11 +251,12 @@ func (s Source) name() string {
 		return s.Name
 	}
 	for _, dir := range []string{s.Subdir, filepath.ToSlash(s.Path), strings.TrimSuffix(s.Git, ".git")} {
-		if base := path.Base(path.Clean(dir)); plain().MatchString(base) {
-			return base
+		base := strange().ReplaceAllString(path.Base(path.Clean(dir)), "-")
+		if base = strings.TrimLeft(base, "-._"); base != "" {
+			return base[:min(len(base), 64)]
 		}
 	}
-	return ""
+	return "plugin"
 }
 
 func changes(before, after *Plugin) []Change {
