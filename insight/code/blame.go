@@ -111,7 +111,7 @@ func blame(ctx context.Context, dir, name string, each func(Line)) error {
 		return err
 	}
 	if err := repo.Run(ctx, nil, read, append(gitrepo.Settings(), "blame", "--porcelain", "--no-textconv", "HEAD", "--", clean)...); err != nil {
-		return cmp.Or(context.Cause(ctx), err)
+		return cmp.Or(context.Cause(ctx), why(ctx, repo, err))
 	}
 	return nil
 }

@@ -172,6 +172,40 @@ func TestShallow(t *testing.T) {
 }
 
 // Symbolic links and other repositories do not count as files, and are still there.
+// Errors say what a user can do, whatever git calls it.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	git(t, dir, "ann", "init", "-q", "-b", "main")
+	read := func(dir string) []error {
+		_, err1 := code.Read(t.Context(), dir, code.Options{})
+		_, err2 := code.Changes(t.Context(), dir, "a.txt")
+		_, err3 := code.Owners(t.Context(), dir, "a.txt")
+		return []error{err1, err2, err3}
+	}
+	for _, err := range read(dir) {
+		require.ErrorContains(t, err, ": there are no commits")
+		require.NotContains(t, err.Error(), "fatal")
+	}
+	for i := range 3 {
+		write(t, dir, "a.txt", strings.Repeat("line\n", i+1))
+		git(t, dir, "ann", "add", "-A")
+		git(t, dir, "ann", "commit", "-qm", "x")
+	}
+	git(t, dir, "ann", "config", "uploadpack.allowFilter", "true")
+	partial := filepath.Join(t.TempDir(), "partial")
+	git(t, dir, "ann", "clone", "-q", "--filter=blob:none", "file://"+filepath.ToSlash(dir), partial)
+	for _, err := range read(partial) {
+		require.ErrorContains(t, err, ": the clone is partial, and git fetch --refetch --no-filter gets what it lacks: ")
+	}
+	git(t, partial, "ann", "fetch", "-q", "--refetch", "--no-filter")
+	for _, err := range read(partial) {
+		require.NoError(t, err)
+	}
+	for _, err := range read(t.TempDir()) {
+		require.ErrorContains(t, err, "not a git repository")
+	}
+}
+
 func TestGone(t *testing.T) {
 	dir := small(t)
 	before, err := code.Read(t.Context(), dir, code.Options{})

@@ -72,7 +72,7 @@ func Changes(ctx context.Context, dir, name string) ([]Change, error) {
 		err := repo.Log(ctx, []string{"%H", "%at", "%aN", "%s"}, commit, change, "--full-diff", "--no-merges",
 			"--max-count="+strconv.Itoa(mostChanges-len(all)), from, "--", ":(top,literal)"+now)
 		if err != nil {
-			return nil, fmt.Errorf("history of %s: %w", name, cmp.Or(context.Cause(ctx), err))
+			return nil, fmt.Errorf("history of %s: %w", name, cmp.Or(context.Cause(ctx), why(ctx, repo, err)))
 		}
 		if before == "" || len(all) >= mostChanges {
 			break

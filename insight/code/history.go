@@ -151,11 +151,11 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 		args = append([]string{"--since=" + o.Since.Format(time.RFC3339)}, args...)
 	}
 	if err := repo.Log(ctx, []string{"%at", "%P", "%aN", "%aE"}, r.commit, r.change, args...); err != nil {
-		return nil, fmt.Errorf("read history of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
+		return nil, fmt.Errorf("read history of %s: %w", dir, cmp.Or(context.Cause(ctx), why(ctx, repo, err)))
 	}
 	r.end()
 	if r.Commits == 0 {
-		return nil, fmt.Errorf("read history of %s: there are no commits", dir)
+		return nil, fmt.Errorf("read history of %s: %w", dir, errNoCommits)
 	}
 	if err := r.tree(ctx, repo, dir, &o); err != nil {
 		return nil, fmt.Errorf("read files of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
@@ -166,6 +166,20 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	r.finish()
 	return r.History, nil
 }
+
+// why says in the words of a user why git did not read a history.
+func why(ctx context.Context, repo *gitrepo.Repo, err error) error {
+	if strings.Contains(err.Error(), "from promisor remote") {
+		return fmt.Errorf("the clone is partial, and git fetch --refetch --no-filter gets what it lacks: %w", err)
+	}
+	dir, _ := repo.Text(ctx, "rev-parse", "--git-dir")
+	if _, none := repo.Text(ctx, "rev-parse", "-q", "--verify", "HEAD"); none != nil && dir != "" {
+		return errNoCommits
+	}
+	return err
+}
+
+var errNoCommits = errors.New("there are no commits")
 
 // waits returns an error if git would wait for a pipe in the place of a .mailmap, of a .gitattributes beside it, or of a list of commits
 // that blame passes over.
