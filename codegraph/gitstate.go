@@ -2,13 +2,16 @@ package codegraph
 
 import (
 	"context"
+	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/part"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/rootpath"
 )
 
@@ -31,21 +34,28 @@ type GitState struct {
 const maxCompared = 32 << 20
 
 // GitState returns the state of the repository whose root is the root of the workspace, with the files of a
-// snapshot, or nil if there is none or it is kept elsewhere. It reads what is in .git, and runs no
+// snapshot, or nil if there is none or it is kept elsewhere: see [WithDir]. It reads what is in .git, and runs no
 // program. A file is compared as git does: by its size and time, and where only the time differs, by its
 // content. Not seen are changes of permissions and of targets of symbolic links. A file that a filter of git converts,
 // that cannot be read, or that has more than 32 MiB, counts as changed when its time has. The error is that of ctx.
 func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
-	head := string(readAll(g.files, ".git/HEAD", 4<<10))
+	git := g.files
+	head := string(readAll(git, ".git/HEAD", 4<<10))
+	if head == "" && g.dir != "" {
+		if dir := gitrepo.Worktree(g.dir); dir != "" {
+			git = gitFiles(dir)
+			head = string(readAll(git, ".git/HEAD", 4<<10))
+		}
+	}
 	if head == "" {
 		return nil, nil
 	}
 	state := &GitState{}
 	for _, d := range gitDoing {
-		if exists(g.files, d.file) {
+		if exists(git, d.file) {
 			state.Doing = d.name
 			if d.head != "" {
-				head = "ref: " + string(readAll(g.files, d.head, 4<<10))
+				head = "ref: " + string(readAll(git, d.head, 4<<10))
 			}
 			break
 		}
@@ -53,7 +63,7 @@ func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
 	if name, ok := strings.CutPrefix(strings.TrimSpace(head), "ref: refs/heads/"); ok && name != ".invalid" {
 		state.Branch = name // .invalid stands for one that is kept in a reftable
 	}
-	c := comparison{g: g, s: s, state: state, tracked: map[string]bool{}}
+	c := comparison{g: g, git: git, s: s, state: state, tracked: map[string]bool{}}
 	c.lists = lists{g.files, map[string][]fs.DirEntry{}}
 	c.known, c.compared = g.compared.Load(), map[string]compared{}
 	err := c.run(ctx)
@@ -66,6 +76,19 @@ func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
 	}
 	g.compared.Store(&c.compared)
 	return state, err
+}
+
+// gitFiles are the files of .git of a worktree, which are in another directory.
+type gitFiles string
+
+// Open implements [FS].
+func (d gitFiles) Open(name string) (fs.File, error) {
+	return regular.Open(filepath.Join(string(d), filepath.FromSlash(strings.TrimPrefix(name, ".git/"))))
+}
+
+// ReadDir implements [FS].
+func (d gitFiles) ReadDir(context.Context, string) ([]fs.DirEntry, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // gitDoing are the files by which git knows what it is doing, the innermost first.
@@ -82,6 +105,7 @@ var gitDoing = []struct{ name, file, head string }{
 // A comparison compares files with git's index.
 type comparison struct {
 	g       *Graph
+	git     FS
 	s       *Snapshot
 	state   *GitState
 	lists   lists
@@ -100,9 +124,9 @@ type compared struct {
 }
 
 func (c *comparison) run(ctx context.Context) error {
-	st, there := stat(c.g.files, ".git/index")
+	st, there := stat(c.git, ".git/index")
 	c.index = st.time
-	whole := gitrepo.Entries(readAll(c.g.files, ".git/index", maxIndex), func(e gitrepo.Entry) {
+	whole := gitrepo.Entries(readAll(c.git, ".git/index", maxIndex), func(e gitrepo.Entry) {
 		c.tracked[e.Name] = true
 		if ctx.Err() == nil && fs.ValidPath(e.Name) {
 			c.entry(ctx, e)

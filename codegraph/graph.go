@@ -44,6 +44,7 @@ type config struct {
 	maxSize   int64
 	analyzers map[string]Analyzer
 	cache     string
+	dir       string
 }
 
 // WithIgnored sets patterns of files to leave out, in the format of .gitignore: those of the user for all
@@ -88,6 +89,15 @@ func WithAnalyzer(a Analyzer) Option {
 		for _, ext := range a.Extensions() {
 			c.analyzers[ext] = a
 		}
+		return nil
+	}
+}
+
+// WithDir sets the directory of the workspace on this machine, for what git keeps elsewhere: [Graph.GitState] is then known in a
+// linked worktree, too. Default: none.
+func WithDir(dir string) Option {
+	return func(c *config) error {
+		c.dir = dir
 		return nil
 	}
 }

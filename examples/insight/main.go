@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	for _, f := range h.Hotspots(3) {
 		fmt.Fprintf(out, "hotspot: %s, %d commits, complexity %d\n", f.Name(), f.Recent, f.Complexity)
 	}
-	g, err := codegraph.New(ws)
+	g, err := codegraph.New(ws, codegraph.WithDir(ws.Dir()))
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,9 @@ func Code(cache func(dir string) string, wait time.Duration, told func(*codegrap
 				opts = append(opts, codegraph.WithCache(dir))
 			}
 		}
+		if rt.Workspace != nil {
+			opts = append(opts, codegraph.WithDir(rt.Workspace.Dir()))
+		}
 		g, err := codegraph.New(rt.Files, opts...)
 		if err != nil {
 			return harness.Code{}, err

@@ -108,7 +108,11 @@ func (s *session) code() (*codegraph.Graph, error) {
 	if s.graph != nil {
 		return s.graph, nil
 	}
-	g, err := codegraph.New(s.Files, codegraph.WithMaxFiles(linked.MaxFiles), codegraph.WithIgnored([]byte(s.Ignored)))
+	opts := []codegraph.Option{codegraph.WithMaxFiles(linked.MaxFiles), codegraph.WithIgnored([]byte(s.Ignored))}
+	if s.Workspace != nil {
+		opts = append(opts, codegraph.WithDir(s.Workspace.Dir()))
+	}
+	g, err := codegraph.New(s.Files, opts...)
 	if err != nil {
 		return nil, err
 	}

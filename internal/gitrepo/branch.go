@@ -37,6 +37,29 @@ func Branch(dir string) string {
 	}
 }
 
+// Worktree returns the directory in which git keeps the index of a linked worktree, or "" if the directory is none. A worktree
+// that its repository does not know is none: its .git could lead to anybody's repository.
+func Worktree(dir string) string {
+	dotGit := filepath.Join(dir, ".git")
+	target, ok := strings.CutPrefix(shortFile(dotGit), "gitdir: ")
+	if !ok {
+		return ""
+	}
+	if target = filepath.FromSlash(target); !filepath.IsAbs(target) {
+		target = filepath.Join(dir, target)
+	}
+	back := filepath.FromSlash(shortFile(filepath.Join(target, "gitdir")))
+	if back != "" && !filepath.IsAbs(back) {
+		back = filepath.Join(target, back)
+	}
+	own, err1 := os.Lstat(dotGit)
+	known, err2 := os.Lstat(back)
+	if err1 != nil || err2 != nil || !os.SameFile(own, known) {
+		return ""
+	}
+	return target
+}
+
 // shortFile returns a short regular file without its line feed, or "".
 func shortFile(name string) string {
 	const enough = 4 << 10
