@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"strings"
 	"sync/atomic"
-	"unicode/utf16"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/internal/runes"
@@ -139,35 +137,13 @@ func textOf(f fs.File, name string) (*text, error) {
 	}
 	// Reading decodes UTF-16, whose NULs make it binary to everything else: an edit would have
 	// to encode the text again.
-	if order := byteOrder(head); order != nil && t.kept {
-		t.reader = strings.NewReader(decodeUTF16(head[2:], order))
+	if wide, ok := runes.UTF16(head); ok && t.kept {
+		t.reader = strings.NewReader(wide)
 	} else if runes.Binary(head) {
 		return nil, problemf("binary_file", "%s is a binary file of %d bytes; "+
 			"look at it with bash (file, xxd, strings)", showPath(name), t.size)
 	}
 	return t, nil
-}
-
-// byteOrder returns the byte order of UTF-16 with a byte order mark, else nil.
-func byteOrder(head []byte) binary.ByteOrder {
-	switch {
-	case bytes.HasPrefix(head, []byte("\xff\xfe")):
-		return binary.LittleEndian
-	case bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return binary.BigEndian
-	default:
-		return nil
-	}
-}
-
-// decodeUTF16 decodes a text with a byte order mark, as Windows programs write it. Half a
-// pair becomes U+FFFD.
-func decodeUTF16(data []byte, order binary.ByteOrder) string {
-	units := make([]uint16, 0, len(data)/2)
-	for ; len(data) >= 2; data = data[2:] {
-		units = append(units, order.Uint16(data))
-	}
-	return string(utf16.Decode(units))
 }
 
 // Reading keeps two promises. The lines that a model sees are numbered as in the file, so

@@ -10,8 +10,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,6 +26,7 @@ import (
 	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/late"
+	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
 )
@@ -85,9 +88,13 @@ func (f *finder) ahead(ctx context.Context, repo *gitrepo.Repo) {
 	}
 }
 
-// staged returns the files that the index has otherwise than the commit that is checked out.
+// staged returns the files that the index has otherwise than the commit that is checked out, files that have another permission
+// than in the index, and submodules with another commit.
 func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string, err error) {
 	file, err := f.Files.Open(".git/index")
+	if dir := gitrepo.Worktree(f.Dir); err != nil && dir != "" {
+		file, err = regular.Open(filepath.Join(dir, "index"))
+	}
 	if err != nil {
 		return nil, nil
 	}
@@ -99,23 +106,47 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 	tree := map[string]string{}
 	if _, err := repo.Text(ctx, "rev-parse", "-q", "--verify", "HEAD"); err == nil { // else there is no commit yet
 		err = repo.Tree(ctx, func(about []string, name string) {
-			if len(about) == 3 && about[1] == "blob" {
-				tree[name] = about[2]
+			if len(about) == 3 {
+				tree[name] = version(about[0] == "100755", about[2])
 			}
 		})
 		if err != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
+	modes, _ := repo.Text(ctx, "config", "--type=bool", "core.fileMode")
+	files, _ := f.Files.(interface {
+		Lstat(name string) (fs.FileInfo, error)
+	})
+	var modules []string
 	whole := gitrepo.Entries(index, func(e gitrepo.Entry) {
-		if e.Type != gitrepo.Regular && e.Type != gitrepo.Link || e.Intended {
+		if e.Intended || e.Type == gitrepo.Directory {
 			return
 		}
-		if tree[e.Name] != hex.EncodeToString(e.Blob) {
+		id := hex.EncodeToString(e.Blob)
+		was := version(e.Executable && e.Type == gitrepo.Regular, id)
+		changed := tree[e.Name] != was
+		delete(tree, e.Name)
+		switch {
+		case files == nil || e.Unchecked:
+		case e.Type == gitrepo.Module && len(modules) < maxOpen:
+			if _, err := files.Lstat(e.Name + "/.git"); err == nil { // it is checked out
+				module := &gitrepo.Repo{Dir: filepath.Join(f.Dir, e.Name)}
+				now, err := module.Text(ctx, "rev-parse", "-q", "--verify", "HEAD")
+				changed = changed || err == nil && strings.TrimSpace(now) != id
+				modules = append(modules, e.Name)
+			}
+		case e.Type == gitrepo.Regular && strings.TrimSpace(modes) != "false":
+			info, err := files.Lstat(e.Name)
+			changed = changed || err == nil && info.Mode().IsRegular() && (info.Mode()&0o100 != 0) != e.Executable
+		}
+		if changed {
 			names = append(names, e.Name)
 		}
-		delete(tree, e.Name)
 	})
+	if len(modules) > 0 {
+		f.skip("what is not committed inside of submodules: %s", some(modules))
+	}
 	if !whole {
 		return nil, nil
 	}
@@ -123,6 +154,14 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		names = append(names, name)
 	}
 	return names, nil
+}
+
+// version is what git keeps of a file.
+func version(executable bool, id string) string {
+	if executable {
+		return id + "+x"
+	}
+	return id
 }
 
 func count(n int, what string) string {
@@ -198,6 +237,9 @@ func (f *finder) texts(ctx context.Context) error {
 			continue
 		}
 		text, ok := f.text(name, maxFile)
+		if wide, is := runes.UTF16([]byte(text)); is {
+			text, ok = wide, true
+		}
 		if !ok {
 			continue
 		}

@@ -183,7 +183,7 @@ func Find(ctx context.Context, o Options) (*Report, error) {
 	g := o.Graph
 	if g == nil {
 		var err error
-		if g, err = codegraph.New(o.Files); err != nil {
+		if g, err = codegraph.New(o.Files, codegraph.WithDir(o.Dir)); err != nil {
 			return nil, fmt.Errorf("find suggestions: %w", err)
 		}
 	}

@@ -2,11 +2,14 @@ package suggest_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +160,83 @@ func TestWork(t *testing.T) {
 	require.Equal(t, []string{"2 changed files are not committed: a.txt, b.txt", "1 new file is not in git: c.txt", "1 commit is not pushed"}, work())
 }
 
+// Permissions, and the commits of submodules, are work as well, staged or not, unless git is told not to look.
+func TestWorkBesidesContents(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no permission to execute")
+	}
+	lib := newWorld(t)
+	lib.write("a.txt", "a\n")
+	lib.commit()
+	lib.write("a.txt", "b\n")
+	lib.commit()
+	w := newWorld(t)
+	for _, name := range []string{"now.sh", "staged.sh", "same.sh"} {
+		w.write(name, "x\n")
+	}
+	w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib.dir, "lib")
+	w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib.dir, "staged")
+	w.commit()
+	work := func() (out []string) {
+		r, err := suggest.Find(t.Context(), w.options())
+		require.NoError(t, err)
+		require.Equal(t, []string{"what is not committed inside of submodules: lib, staged"}, r.Skipped)
+		for _, s := range r.All {
+			out = append(out, s.Text)
+		}
+		return out
+	}
+	require.Empty(t, work())
+	require.NoError(t, os.Chmod(filepath.Join(w.dir, "staged.sh"), 0o755))
+	w.git("-C", "staged", "checkout", "-q", "HEAD~1")
+	w.git("add", "-A")
+	require.Equal(t, []string{"2 changed files are not committed: staged, staged.sh"}, work())
+	require.NoError(t, os.Chmod(filepath.Join(w.dir, "now.sh"), 0o755))
+	w.git("-C", "lib", "checkout", "-q", "HEAD~1")
+	require.Equal(t, []string{"4 changed files are not committed: lib, now.sh, staged …"}, work())
+	w.git("config", "core.fileMode", "false")
+	require.Equal(t, []string{"3 changed files are not committed: lib, staged, staged.sh"}, work())
+	require.NoError(t, os.Remove(filepath.Join(w.dir, "lib", ".git"))) // what git reads there would be this repository
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "lib", ".git"), []byte("gitdir: nowhere\n"), 0o644))
+	require.Equal(t, []string{"2 changed files are not committed: staged, staged.sh"}, work())
+}
+
+// In an index with objects of SHA-256 and few entries, these can look like others.
+func TestWorkOfSHA256(t *testing.T) {
+	dir := t.TempDir()
+	if err := exec.Command("git", "-C", dir, "init", "-q", "--object-format=sha256").Run(); err != nil {
+		t.Skip("git does not know SHA-256")
+	}
+	w := &world{t, dir}
+	w.write("b.go", "package b\n")
+	w.commit()
+	r, err := suggest.Find(t.Context(), w.options())
+	require.NoError(t, err)
+	require.Equal(t, suggest.Report{}, *r)
+	w.write("b.go", "package bb\n")
+	w.git("add", "-A")
+	require.Equal(t, []string{"work :0 1 changed file is not committed: b.go"}, w.find(w.options()))
+}
+
+// Windows programs write UTF-16, which has secrets as well.
+func TestSecretInUTF16(t *testing.T) {
+	w := newWorld(t)
+	text := "line\r\ntoken = ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5\r\n"
+	for name, order := range map[string]binary.AppendByteOrder{"big.txt": binary.BigEndian, "little.txt": binary.LittleEndian} {
+		data := order.AppendUint16(nil, 0xfeff)
+		for _, r := range text {
+			data = order.AppendUint16(data, uint16(r))
+		}
+		w.write(name, string(data))
+	}
+	w.commit()
+	found := w.find(w.options())
+	require.Len(t, found, 2)
+	for i, name := range []string{"big", "little"} {
+		require.Contains(t, found[i], "secret "+name+`.txt:2 1 secret is in the text, of the kind "github-token"`)
+	}
+}
+
 // Without a commit, all that is staged is not committed.
 func TestWorkWithoutCommit(t *testing.T) {
 	w := newWorld(t)
@@ -175,9 +255,11 @@ func TestWorkElsewhere(t *testing.T) {
 	w.git("update-ref", "refs/remotes/origin/main", "HEAD")
 	w.write("b.txt", "b\n")
 	w.commit()
-	linked := filepath.Join(t.TempDir(), "linked")
+	linked := filepath.Join(t.TempDir(), "linked") // moved by hand: git does not know it there
 	w.git("worktree", "add", "-q", linked)
-	for _, dir := range []string{linked, filepath.Join(w.dir, "sub")} {
+	moved := linked + "2"
+	require.NoError(t, os.Rename(linked, moved))
+	for _, dir := range []string{moved, filepath.Join(w.dir, "sub")} {
 		in := &world{t, dir}
 		in.write("new.txt", "x\n")
 		r, err := suggest.Find(t.Context(), in.options())
@@ -193,6 +275,31 @@ func TestWorkElsewhere(t *testing.T) {
 	r, err := suggest.Find(t.Context(), (&world{t, t.TempDir()}).options())
 	require.NoError(t, err)
 	require.Empty(t, r.Skipped, "there is no repository")
+}
+
+// In a worktree, all is known.
+func TestWorkOfWorktree(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
+		w.write(name, "a\n")
+	}
+	w.commit()
+	linked := &world{t, filepath.Join(t.TempDir(), "linked")}
+	w.git("worktree", "add", "-q", linked.dir)
+	require.Empty(t, linked.find(linked.options()))
+	linked.write("a.txt", "changed\n")
+	linked.git("add", "-A")
+	linked.write("b.txt", "changed\n")
+	require.NoError(t, os.Remove(filepath.Join(linked.dir, "c.txt")))
+	linked.write("new.txt", "token = ghp_"+"aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5\n")
+	o := linked.options()
+	o.Uncommitted = true
+	require.Equal(t, []string{
+		`secret new.txt:1 1 secret is in the text, of the kind "github-token"; move it out of the repository, and replace it where it is valid`,
+		"work :0 3 changed files are not committed: a.txt, b.txt, c.txt",
+		"work :0 1 new file is not in git: new.txt",
+	}, linked.find(o))
+	require.Empty(t, w.find(w.options()))
 }
 
 // A file that was not looked at for two reasons is named once.

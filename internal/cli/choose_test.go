@@ -304,6 +304,18 @@ func TestSuggestCommand(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	out, _, _ = runs("-json", "list", "risk")
 	require.Contains(t, out, id)
+	for _, args := range [][]string{{"restore", id}, {"dismiss", "abcdef0123", "x"}, {"dismiss", "", "x"}} {
+		_, errs, code = runs(args...)
+		require.Equal(t, exitUsage, code, args)
+		require.Contains(t, errs, args[1])
+	}
+	out, _, _ = runs("-osv", osv, "list", "advisory")
+	advisory, _, _ := strings.Cut(out, " ")
+	_, errs, code = runs("dismiss", advisory, "x")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "-osv")
+	_, errs, code = runs("-osv", osv, "dismiss", advisory, "x")
+	require.Equal(t, exitOK, code, errs)
 
 	const negated = "package p\n\nfunc F(a bool) bool {\n\tif !!a {\n\t\treturn true\n\t}\n\treturn false\n}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(negated), 0o644))

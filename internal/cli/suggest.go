@@ -68,15 +68,9 @@ func suggestCommand(ctx context.Context, k *call) error {
 	if file == "" {
 		return errors.New("there is no place for dismissals: HOME is not set")
 	}
-	switch k.action {
-	case "dismiss":
-		return suggest.Dismiss(file, k.arg(0), strings.Join(k.args[1:], " "))
-	case "restore":
-		return suggest.Dismiss(file, k.arg(0), "")
-	}
-	kind := suggest.Kind(k.arg(0))
-	if k.action == "show" {
-		kind = ""
+	kind, id := suggest.Kind(k.arg(0)), ""
+	if k.action != "list" {
+		kind, id = "", k.arg(0)
 	}
 	if kind != "" && !slices.Contains(suggest.Kinds(), kind) {
 		return fmt.Errorf("%w: there are no suggestions of the kind %q", ErrUsage, kind)
@@ -84,6 +78,12 @@ func suggestCommand(ctx context.Context, k *call) error {
 	o := suggest.Options{Files: ws, Dir: ws.Dir()}
 	if o.Dismissed, err = suggest.Load(file); err != nil {
 		return err
+	}
+	if k.action == "restore" {
+		if o.Dismissed[id] == "" {
+			return fmt.Errorf("%w: the suggestion %s is not dismissed", ErrUsage, id)
+		}
+		return suggest.Dismiss(file, id, "")
 	}
 	for _, name := range k.lists["sarif"] {
 		data, err := os.ReadFile(name)
@@ -114,10 +114,13 @@ func suggestCommand(ctx context.Context, k *call) error {
 	if err != nil {
 		return err
 	}
-	if k.action == "show" {
-		s, ok := first(r.All, func(s suggest.Suggestion) bool { return s.ID == k.arg(0) })
-		if !ok {
-			return fmt.Errorf("%w: there is no suggestion %s", ErrUsage, k.arg(0))
+	if k.action != "list" {
+		s, ok := first(r.All, func(s suggest.Suggestion) bool { return s.ID == id })
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: there is no suggestion %s; those of -osv and -sarif need the same flag here", ErrUsage, id)
+		case k.action == "dismiss":
+			return suggest.Dismiss(file, id, strings.Join(k.args[1:], " "))
 		}
 		return showSuggestion(k, &s)
 	}

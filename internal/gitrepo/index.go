@@ -33,8 +33,8 @@ type Entry struct {
 	// Stage is not 0 if a merge has left a conflict.
 	Stage uint8
 	// Unchecked says that git does not look at the file in the work tree, and Intended that there is only the
-	// intent to add it.
-	Unchecked, Intended bool
+	// intent to add it. Executable is the only permission that git keeps.
+	Unchecked, Intended, Executable bool
 }
 
 // The types of entries.
@@ -57,11 +57,13 @@ func Entries(index []byte, found func(Entry)) bool {
 		return false
 	}
 	digest := 20
-	few, none := min(count, 8), func(Entry) {}
-	if _, ok := read(index[12:], version, few, digest, none); !ok { // the names of objects may be those of SHA-256
-		if _, ok := read(index[12:], version, few, 32, none); ok {
-			digest = 32
-		}
+	few := min(count, 8)
+	valid := func(digest int) bool { // what comes after few entries tells more about them than they do
+		rest, ok := read(index[12:], version, few, digest, func(Entry) {})
+		return ok && (few < count || !split(rest[:max(len(rest)-digest, 0)]))
+	}
+	if !valid(digest) && valid(32) { // the names of objects are those of SHA-256
+		digest = 32
 	}
 	rest, ok := read(index[12:], version, count, digest, found)
 	return ok && !split(rest[:max(len(rest)-digest, 0)])
@@ -122,6 +124,7 @@ func read(data []byte, version, count uint32, digest int, found func(Entry)) (re
 			Name: name, Type: uint8(number(modeAt) >> 12), Blob: data[statBytes : statBytes+digest],
 			Seconds: number(8), Nanoseconds: number(12), Size: number(36), Stage: uint8(flags >> 12 & 3),
 			Unchecked: flags&0x8000 != 0 || extended&0x4000 != 0, Intended: extended&0x2000 != 0,
+			Executable: number(modeAt)&0o100 != 0,
 		}
 		if name < before || name == before && n > 0 && e.Stage == 0 {
 			return nil, false

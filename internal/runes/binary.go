@@ -1,6 +1,10 @@
 package runes
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf16"
+)
 
 // Sniffed is how many bytes of a file [Binary] looks at: as many as git does (FIRST_FEW_BYTES in
 // its xdiff-interface.c).
@@ -15,4 +19,22 @@ const Sniffed = 8000
 // compared as a whole, like binary ones.
 func Binary(content []byte) bool {
 	return bytes.IndexByte(content[:min(len(content), Sniffed)], 0) >= 0
+}
+
+// UTF16 decodes a text that begins with a byte order mark, as Windows programs write it. Half a pair becomes U+FFFD.
+func UTF16(data []byte) (text string, ok bool) {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(data, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return "", false
+	}
+	units := make([]uint16, 0, len(data)/2)
+	for data = data[2:]; len(data) >= 2; data = data[2:] {
+		units = append(units, order.Uint16(data))
+	}
+	return string(utf16.Decode(units)), true
 }
