@@ -4,6 +4,7 @@ package lint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func Parse(format Format, out []byte) ([]Finding, error) {
 	l, all := list{}, parsers()
 	err := errors.New("there is no such format")
 	if i := slices.IndexFunc(all, func(p parser) bool { return p.format == format }); i >= 0 {
-		err = all[i].parse(&l, out)
+		err = all[i].parse(&l, bytes.TrimPrefix(out, []byte("\uFEFF"))) // which programs for Windows write before JSON
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, format, err)
@@ -457,18 +458,34 @@ func (l *list) tsc(out []byte) error {
 }
 
 func (l *list) sarif(out []byte) error {
-	type text struct{ Text string }
+	type text struct {
+		Text, ID  string
+		Arguments []string
+	}
 	type location struct {
 		URI       string
 		URIBaseID string
 	}
+	type rule struct {
+		ID       string
+		Messages map[string]text `json:"messageStrings"`
+	}
 	var all struct {
 		Version string
 		Runs    []struct {
-			Bases   map[string]location `json:"originalUriBaseIds"`
+			Bases map[string]location `json:"originalUriBaseIds"`
+			Tool  struct {
+				Driver struct {
+					Rules []rule
+				}
+			}
 			Results []struct {
 				RuleID    string
-				Rule      *struct{ ID string }
+				RuleIndex *int
+				Rule      *struct {
+					ID    string
+					Index *int
+				}
 				Kind      string
 				Baseline  string `json:"baselineState"`
 				Message   text
@@ -500,13 +517,25 @@ func (l *list) sarif(out []byte) error {
 				return s.Status == "" || s.Status == "accepted"
 			})
 			fails := r.Kind == "" || r.Kind == "fail" || r.Kind == "review" || r.Kind == "open"
-			if len(r.Locations) == 0 || suppressed || !fails || r.Baseline == "absent" {
+			if len(r.Locations) == 0 || suppressed || !fails || r.Baseline == "absent" || len(*l) == maxFindings {
 				continue
 			}
 			p := &r.Locations[0].PhysicalLocation
 			f := Finding{Line: p.Region.StartLine, Column: p.Region.StartColumn, Rule: r.RuleID, Message: r.Message.Text}
-			if r.Rule != nil && f.Rule == "" {
-				f.Rule = r.Rule.ID
+			at := r.RuleIndex
+			if r.Rule != nil {
+				f.Rule, at = cmp.Or(f.Rule, r.Rule.ID), cmp.Or(at, r.Rule.Index)
+			}
+			rules := run.Tool.Driver.Rules
+			i := slices.IndexFunc(rules[:min(len(rules), maxFindings)], func(x rule) bool { return x.ID == f.Rule })
+			if at != nil {
+				i = *at
+			}
+			if i >= 0 && i < len(rules) {
+				f.Rule, f.Message = cmp.Or(f.Rule, rules[i].ID), cmp.Or(f.Message, rules[i].Messages[r.Message.ID].Text)
+			}
+			for i, s := range r.Message.Arguments[:min(len(r.Message.Arguments), 10)] {
+				f.Message = strings.ReplaceAll(f.Message[:min(len(f.Message), maxText)], fmt.Sprintf("{%d}", i), s[:min(len(s), maxText)])
 			}
 			f.Path = ofURI(run.Bases[p.ArtifactLocation.URIBaseID].URI, p.ArtifactLocation.URI)
 			for _, fix := range r.Fixes[:min(1, len(r.Fixes))] {

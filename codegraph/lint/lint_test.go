@@ -118,6 +118,17 @@ vet: sub/b.go:3:19: too many return values
 			{"/p/a b.py", 4, 2, "E1", "one", "new", false},
 			{"C:/c.py", 0, 0, "E2", "two", "", false},
 		}},
+		{"sarif by reference", lint.SARIF, "\uFEFF" + `{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": [
+			{"id": "R0", "messageStrings": {"default": {"text": "no {0} here"}}}, {"id": "R1", "messageStrings": {"far": {"text": "{1} before {0}"}}}]}}, "results": [
+			{"ruleIndex": 1, "message": {"id": "far", "arguments": ["a", "b"]}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x.c"}, "region": {"startLine": 1}}}]},
+			{"ruleId": "R0", "message": {"id": "default", "arguments": ["c"]}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x.c"}}}]},
+			{"rule": {"index": 0}, "message": {"text": "own {0}", "arguments": ["d"]}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x.c"}}}]},
+			{"ruleIndex": -1, "message": {"id": "none"}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "x.c"}}}]}]}]}`, []lint.Finding{
+			{"x.c", 1, 0, "R1", "b before a", "", false},
+			{"x.c", 0, 0, "R0", "no c here", "", false},
+			{"x.c", 0, 0, "R0", "own d", "", false},
+			{"x.c", 0, 0, "", "", "", false},
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			found, err := lint.Parse(tt.format, []byte(tt.out))
