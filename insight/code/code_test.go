@@ -172,6 +172,22 @@ func TestShallow(t *testing.T) {
 }
 
 // Symbolic links and other repositories do not count as files, and are still there.
+// A page of a repository that is a week old has a line, and no control characters of somebody's name.
+func TestPageOfNewRepository(t *testing.T) {
+	dir := t.TempDir()
+	git(t, dir, "x\x1b[31mred", "init", "-q")
+	write(t, dir, "a.go", "package a\n")
+	git(t, dir, "x\x1b[31mred", "add", "-A")
+	git(t, dir, "x\x1b[31mred", "commit", "-qm", "x")
+	h, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	var page strings.Builder
+	require.NoError(t, h.WriteHTML(&page))
+	require.Contains(t, page.String(), `<polyline points="0.0,2.0 1000.0,2.0 "/>`)
+	require.Contains(t, page.String(), "red<td>1")
+	require.NotContains(t, page.String(), "\x1b")
+}
+
 // Errors say what a user can do, whatever git calls it.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()

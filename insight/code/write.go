@@ -113,7 +113,7 @@ var page string
 // WriteHTML writes the summary as one page with a map of the files and the growth, which needs nothing else and runs no
 // script.
 func (h *History) WriteHTML(w io.Writer) error {
-	t, err := template.New("page").Parse(page)
+	t, err := template.New("page").Funcs(template.FuncMap{"line": runes.Line}).Parse(page)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
@@ -225,9 +225,13 @@ func (h *History) growth() []point {
 	for _, w := range h.Weeks {
 		most = max(most, w.Lines)
 	}
+	weeks := h.Weeks
+	if len(weeks) == 1 {
+		weeks = append(weeks, weeks[0]) // a line has two ends
+	}
 	var out []point
-	for i, w := range h.Weeks {
-		out = append(out, point{mapWidth * float64(i) / float64(max(1, len(h.Weeks)-1)), 198 - 196*float64(w.Lines)/float64(most), w})
+	for i, w := range weeks {
+		out = append(out, point{mapWidth * float64(i) / float64(len(weeks)-1), 198 - 196*float64(w.Lines)/float64(most), w})
 	}
 	return out
 }
