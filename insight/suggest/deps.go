@@ -87,15 +87,21 @@ func (l *locked) goSum(text, gomod string) {
 }
 
 type npmPackage struct {
-	Name, Version, Resolved string
-	Link                    bool
-	Dependencies            map[string]npmPackage
+	Name, Version string
+	Resolved      any // version 6 of npm has written false
+	Link          bool
+}
+
+// npmOld is a package in version 1 of the format. In later ones, the dependencies of a package are ranges.
+type npmOld struct {
+	npmPackage
+	Dependencies map[string]npmOld
 }
 
 func (l *locked) npm(text string) error {
 	var all struct {
 		Packages     map[string]npmPackage
-		Dependencies map[string]npmPackage
+		Dependencies map[string]npmOld
 	}
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return err
@@ -106,7 +112,7 @@ func (l *locked) npm(text string) error {
 			if p.Name != "" { // under another name
 				name = p.Name
 			}
-			l.npmAdd(name, p.Version, p.Resolved)
+			l.npmAdd(name, &p)
 		}
 	}
 	if all.Packages == nil { // version 1
@@ -115,12 +121,12 @@ func (l *locked) npm(text string) error {
 	return nil
 }
 
-func (l *locked) npmOld(all map[string]npmPackage, depth int) error {
+func (l *locked) npmOld(all map[string]npmOld, depth int) error {
 	if depth > 100 {
 		return errors.New("it is nested too deeply")
 	}
 	for name, p := range all {
-		l.npmAdd(name, p.Version, p.Resolved)
+		l.npmAdd(name, &p.npmPackage)
 		if err := l.npmOld(p.Dependencies, depth+1); err != nil {
 			return err
 		}
@@ -129,11 +135,13 @@ func (l *locked) npmOld(all map[string]npmPackage, depth int) error {
 }
 
 // npmAdd adds a package unless it is from a file or from git.
-func (l *locked) npmAdd(name, version, resolved string) {
+func (l *locked) npmAdd(name string, p *npmPackage) {
+	version := p.Version
 	if real, ok := strings.CutPrefix(version, "npm:"); ok {
 		i := max(0, strings.LastIndexByte(real, '@'))
 		name, version = real[:i], strings.TrimPrefix(real[i:], "@")
 	}
+	resolved, _ := p.Resolved.(string)
 	if version != "" && version[0] >= '0' && version[0] <= '9' && (resolved == "" || strings.HasPrefix(resolved, "http")) {
 		l.add("npm", name, version)
 	}
@@ -143,7 +151,7 @@ func (l *locked) npmAdd(name, version, resolved string) {
 func (l *locked) yarn(text string) {
 	name, version, resolved := "", "", ""
 	end := func() {
-		l.npmAdd(name, version, resolved)
+		l.npmAdd(name, &npmPackage{Version: version, Resolved: resolved})
 		name, version, resolved = "", "", ""
 	}
 	for line := range strings.Lines(text) {
