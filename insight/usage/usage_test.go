@@ -309,6 +309,13 @@ func TestForms(t *testing.T) {
 	require.Equal(t, r.Return.All, back.Return.All)
 }
 
+// What costs less than half a cent is not free.
+func TestSmallCosts(t *testing.T) {
+	for cost, want := range map[float64]string{0: "$0.00", 1e-9: "<$0.01", 0.0049: "<$0.01", 0.005: "$0.01", 1.234: "$1.23"} {
+		require.Equal(t, want+", 1 answer", usage.Figures{Answers: 1, Cost: cost}.Line())
+	}
+}
+
 // A token that was written to a cache went in, on the page as in the text.
 func TestTokensOfPage(t *testing.T) {
 	row := usage.Row{Name: "2026-03-01", Figures: usage.Figures{Answers: 1, Usage: aycoder.Usage{Input: 1000, CacheRead: 30, CacheWrite: 50, Output: 200}}}
