@@ -285,7 +285,7 @@ func failure(op, name string, resp *http.Response) error {
 		e.Err = ErrGated
 	case code != "", resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusUnauthorized:
 		// The hub answers 401 for models that do not exist, too.
-		e.Err = fmt.Errorf("%w (%s)", ErrNotFound, cmp.Or(code, "it may be private"))
+		e.Err = fmt.Errorf("%w (%s)", ErrNotFound, cmp.Or(code, "it may be private, or the token is refused"))
 	}
 	return e
 }
