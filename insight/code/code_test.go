@@ -171,7 +171,20 @@ func TestShallow(t *testing.T) {
 	require.Equal(t, []string{"older commits: the clone is shallow, and its oldest ones have all lines that were there"}, h.Unread)
 }
 
-// Symbolic links and other repositories do not count as files, and are still there.
+// A commit that was replaced counts as it was made.
+func TestReplaced(t *testing.T) {
+	dir := small(t)
+	h, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	git(t, dir, "ann", "replace", "--graft", "HEAD")
+	replaced, err := code.Read(t.Context(), dir, code.Options{})
+	require.NoError(t, err)
+	require.Equal(t, h.Commits, replaced.Commits)
+	require.Equal(t, []string{"replacements: commits that git replace has replaced count as they were made"}, replaced.Unread)
+	_, err = code.Read(t.Context(), dir, code.Options{Since: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)})
+	require.ErrorContains(t, err, "there are no commits since then")
+}
+
 // A page of a repository that is a week old has a line, and no control characters of somebody's name.
 func TestPageOfNewRepository(t *testing.T) {
 	dir := t.TempDir()
@@ -222,6 +235,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// Symbolic links and other repositories do not count as files, and are still there.
 func TestGone(t *testing.T) {
 	dir := small(t)
 	before, err := code.Read(t.Context(), dir, code.Options{})

@@ -155,13 +155,16 @@ func Read(ctx context.Context, dir string, o Options) (*History, error) {
 	}
 	r.end()
 	if r.Commits == 0 {
-		return nil, fmt.Errorf("read history of %s: %w", dir, errNoCommits)
+		return nil, fmt.Errorf("read history of %s: %w since then", dir, errNoCommits)
 	}
 	if err := r.tree(ctx, repo, dir, &o); err != nil {
 		return nil, fmt.Errorf("read files of %s: %w", dir, cmp.Or(context.Cause(ctx), err))
 	}
 	if shallow, _ := repo.Text(ctx, "rev-parse", "--is-shallow-repository"); strings.TrimSpace(shallow) == "true" {
 		r.Unread = append(r.Unread, "older commits: the clone is shallow, and its oldest ones have all lines that were there")
+	}
+	if replaced, _ := repo.Text(ctx, "for-each-ref", "--count=1", "refs/replace"); replaced != "" {
+		r.Unread = append(r.Unread, "replacements: commits that git replace has replaced count as they were made")
 	}
 	r.finish()
 	return r.History, nil
