@@ -221,6 +221,20 @@ func TestSessionsCompared(t *testing.T) {
 		require.NotZero(t, code, args)
 		require.NotEmpty(t, errs)
 	}
+	found, err := filepath.Glob(filepath.Join(os.Getenv("HOME"), "*", "*", list[0].ID, "journal.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	data, err := os.ReadFile(found[0])
+	require.NoError(t, err)
+	whole := len(data)
+	for _, end := range []string{"[torn", "[damaged]\n"} { // what was torn off was never there
+		require.NoError(t, os.WriteFile(found[0], append(data[:whole:whole], end...), 0o600))
+		for _, args := range [][]string{{"replay", list[0].ID}, {"diff", list[1].ID, list[0].ID}, {"show", list[0].ID}, {"export", list[0].ID, "html"}} {
+			_, errs, code = runs(args...)
+			require.Equal(t, exitOK, code, args)
+			require.Equal(t, end == "[damaged]\n", strings.Contains(errs, "is damaged"), "%v: %s", args, errs)
+		}
+	}
 }
 
 func TestPaused(t *testing.T) {

@@ -89,7 +89,7 @@ func (c *sessionCall) replay(ctx context.Context, id, speed string) error {
 			return fmt.Errorf("%w: a speed is a number above 0, not %q", ErrUsage, speed)
 		}
 	}
-	v, _, err := sessions.Read(ctx, c.store, id)
+	v, err := c.view(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ type comparison struct {
 }
 
 func (c *sessionCall) side(ctx context.Context, e *journal.Entry) (side, error) {
-	v, _, err := sessions.Read(ctx, c.store, e.ID)
+	v, err := c.view(ctx, e.ID)
 	if err != nil {
 		return side{}, err
 	}

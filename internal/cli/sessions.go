@@ -132,9 +132,20 @@ func (c *sessionCall) show(ctx context.Context, e journal.Entry) error {
 	return c.export(ctx, e.ID, "md")
 }
 
+// view returns a conversation, and tells what of it cannot be read. What was not written whole has never been in it.
+func (c *sessionCall) view(ctx context.Context, id string) (*sessions.View, error) {
+	v, damage, err := sessions.Read(ctx, c.store, id)
+	for _, d := range damage {
+		if x, ok := errors.AsType[*journal.DamageError](d); !ok || !x.Torn {
+			c.tell(cleanLine(d.Error()))
+		}
+	}
+	return v, err
+}
+
 // export prints a conversation as a document. The text cannot control a terminal that it goes to.
 func (c *sessionCall) export(ctx context.Context, id, format string) error {
-	v, _, err := sessions.Read(ctx, c.store, id)
+	v, err := c.view(ctx, id)
 	if err != nil {
 		return err
 	}
