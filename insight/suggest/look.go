@@ -119,8 +119,12 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		Lstat(name string) (fs.FileInfo, error)
 	})
 	var modules []string
+	sparse := map[string]bool{}
 	whole := gitrepo.Entries(index, func(e gitrepo.Entry) {
-		if e.Intended || e.Type == gitrepo.Directory {
+		if e.Type == gitrepo.Directory { // whose files are not checked out
+			sparse[path.Clean(e.Name)] = true
+		}
+		if e.Type == gitrepo.Directory || e.Intended {
 			return
 		}
 		id := hex.EncodeToString(e.Blob)
@@ -151,7 +155,13 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		return nil, nil
 	}
 	for name := range tree { // removed from the index
-		names = append(names, name)
+		dir := path.Dir(name)
+		for dir != path.Dir(dir) && !sparse[dir] {
+			dir = path.Dir(dir)
+		}
+		if !sparse[dir] {
+			names = append(names, name)
+		}
 	}
 	return names, nil
 }

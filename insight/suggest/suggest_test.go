@@ -218,6 +218,20 @@ func TestWorkOfSHA256(t *testing.T) {
 	require.Equal(t, []string{"work :0 1 changed file is not committed: b.go"}, w.find(w.options()))
 }
 
+// The index of a sparse checkout has a directory in the place of its files.
+func TestWorkOfSparseIndex(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a/1.txt", "b/1.txt", "b/c/2.txt", "gone.txt"} {
+		w.write(name, "x\n")
+	}
+	w.commit()
+	w.git("sparse-checkout", "init", "--cone", "--sparse-index")
+	w.git("sparse-checkout", "set", "a")
+	require.Empty(t, w.find(w.options()))
+	w.git("rm", "-q", "gone.txt")
+	require.Equal(t, []string{"work :0 1 changed file is not committed: gone.txt"}, w.find(w.options()))
+}
+
 // Windows programs write UTF-16, which has secrets as well.
 func TestSecretInUTF16(t *testing.T) {
 	w := newWorld(t)
