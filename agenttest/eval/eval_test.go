@@ -335,7 +335,8 @@ func TestFromSession(t *testing.T) {
 	allow := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Allow() })
 	agent, err := aycoder.New(script.New(steps...), aycoder.WithTools(list...), aycoder.WithApprover(allow))
 	require.NoError(t, err)
-	store, err := journal.Dir(t.TempDir())
+	sessions := t.TempDir()
+	store, err := journal.Dir(sessions)
 	require.NoError(t, err)
 	s, err := session.New(t.Context(), store, agent, session.WithFiles(files))
 	require.NoError(t, err)
@@ -363,4 +364,13 @@ func TestFromSession(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, table.Passed())
 	require.Contains(t, table.Rows[0].Failures[0], "b/c")
+
+	f, err := os.OpenFile(filepath.Join(sessions, s.ID(), "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("[damaged]\n")
+	require.NoError(t, errors.Join(err, f.Close()))
+	_, missing, err = eval.FromSession(t.Context(), store, s.ID())
+	require.NoError(t, err)
+	require.Len(t, missing, 1)
+	require.Contains(t, missing[0], "is damaged")
 }

@@ -53,7 +53,7 @@ func SameFiles(ctx context.Context, store journal.Store, id string) (check Check
 
 // recorded reads a session with the files of one moment.
 func recorded(ctx context.Context, store journal.Store, id string, at func(*snapshot.State) *snapshot.State) (*Case, []string, error) {
-	v, _, err := session.Read(ctx, store, id)
+	v, damage, err := session.Read(ctx, store, id)
 	if err != nil {
 		return nil, nil, fmt.Errorf("case of session %s: %w", id, err)
 	}
@@ -75,6 +75,9 @@ func recorded(ctx context.Context, store journal.Store, id string, at func(*snap
 		return nil, nil, fmt.Errorf("case of session %s: nothing was said", id)
 	}
 	var missing []string
+	for _, d := range damage {
+		missing = append(missing, d.Error())
+	}
 	files := v.Files(head)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		last := files[name]
