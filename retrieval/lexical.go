@@ -71,12 +71,7 @@ func (l *Lexical) Put(item Item, text string) {
 	defer l.mu.Unlock()
 	l.remove(item.ID)
 	l.compact()
-	type use struct {
-		of    *term
-		place int
-	}
-	var uses []use
-	turn := map[*term]int{}
+	places, count := map[*term][]int{}, 0 // words come by their places
 	for w := range words.Of(text) {
 		t := l.terms[string(w.Text)]
 		if t == nil {
@@ -84,26 +79,16 @@ func (l *Lexical) Put(item Item, text string) {
 			l.terms[t.text] = t
 			l.all = append(l.all, t)
 		}
-		if _, ok := turn[t]; !ok {
-			turn[t] = len(turn)
-		}
-		uses = append(uses, use{t, w.Place})
+		places[t] = append(places[t], w.Place)
+		count++
 	}
-	order.By(uses, func(a, b *use) int {
-		return cmp.Or(cmp.Compare(turn[a.of], turn[b.of]), cmp.Compare(a.place, b.place))
-	})
 	number := len(l.docs)
-	for i := 0; i < len(uses); {
-		var places []int
-		t := uses[i].of
-		for ; i < len(uses) && uses[i].of == t; i++ {
-			places = append(places, uses[i].place)
-		}
-		t.add(number, places)
+	for t, at := range places {
+		t.add(number, at)
 	}
-	l.docs = append(l.docs, doc{&item, len(uses)})
+	l.docs = append(l.docs, doc{&item, count})
 	l.byID[item.ID] = number
-	l.words += len(uses)
+	l.words += count
 }
 
 func newTerm(text string) *term {
