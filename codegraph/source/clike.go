@@ -210,6 +210,14 @@ func after(src []byte, i int, end string) int {
 	return len(src)
 }
 
+// lineEnd returns where the line of i ends, without its newline.
+func lineEnd(src []byte, i int) int {
+	if n := bytes.IndexByte(src[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(src)
+}
+
 func (l *clexer) number(start int) int {
 	hex := start+1 < len(l.src) && l.src[start] == '0' && l.src[start+1]|' ' == 'x'
 	i := start + 1
@@ -263,16 +271,10 @@ func hasPrefix(b []byte, prefix string) bool {
 // lineEnd returns the end of the line, without its newline. A line that a backslash joins with the
 // next goes on there.
 func (l *clexer) lineEnd(i int) int {
-	for {
-		k := bytes.IndexByte(l.src[i:], '\n')
-		if k < 0 {
-			return len(l.src)
-		}
-		if i += k; !l.splice || !spliced(l.src, i) {
-			return i
-		}
-		i++
+	for i = lineEnd(l.src, i); l.splice && i < len(l.src) && spliced(l.src, i); {
+		i = lineEnd(l.src, i+1)
 	}
+	return i
 }
 
 // spliced reports whether a backslash joins the line that ends at i with the next one.

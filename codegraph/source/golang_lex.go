@@ -173,11 +173,7 @@ func (l *goLexer) mark(c byte) {
 	}
 	switch {
 	case c == '/' && second == '/':
-		l.kind, l.end = goComment, len(l.src)
-		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
-			l.end = l.at + n
-		}
-		l.end = l.at + len(bytes.TrimRight(l.src[l.at:l.end], "\r"))
+		l.kind, l.end = goComment, l.at+len(bytes.TrimRight(l.src[l.at:lineEnd(l.src, l.at)], "\r"))
 	case c == '/' && second == '*':
 		l.kind, l.end = goComment, after(l.src, l.at+2, "*/")
 		l.newline = l.newline || bytes.IndexByte(l.src[l.at:l.end], '\n') >= 0

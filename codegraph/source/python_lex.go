@@ -102,7 +102,7 @@ func (l *pyLexer) next() bool {
 	l.start, l.kind, l.first = l.pos, Operator, l.fresh
 	c := l.src[l.pos]
 	if c == '#' {
-		l.kind, l.pos = Comment, pyLineEnd(l.src, l.pos)
+		l.kind, l.pos = Comment, lineEnd(l.src, l.pos)
 		l.end = l.pos
 		return true
 	}
@@ -300,23 +300,11 @@ func (l *pyLexer) quoted(from int) {
 
 // pyStringEnd returns the end of a string whose text begins at i. A backslash before a quote keeps it from
 // ending the string, also in raw strings.
-func pyStringEnd(src []byte, i int, quote byte, long bool) int {
+func pyStringEnd(src []byte, i int, c byte, long bool) int {
 	if long {
-		return pyLongEnd(src, i, quote)
+		return pyLongEnd(src, i, c)
 	}
-	for ; i < len(src); i++ {
-		switch src[i] {
-		case quote:
-			return i + 1
-		case '\\':
-			if i++; i+1 < len(src) && src[i] == '\r' && src[i+1] == '\n' {
-				i++
-			}
-		case '\n':
-			return i
-		}
-	}
-	return len(src)
+	return quoteEnd(src, i, &quote{end: string(c), escape: true})
 }
 
 func pyLongEnd(src []byte, i int, quote byte) int {
@@ -412,14 +400,6 @@ func (l *pyLexer) escape(s *pyString) {
 	default:
 		l.pos++
 	}
-}
-
-// pyLineEnd returns where the line of i ends.
-func pyLineEnd(src []byte, i int) int {
-	if n := bytes.IndexByte(src[i:], '\n'); n >= 0 {
-		return i + n
-	}
-	return len(src)
 }
 
 // pyOnlyFirst reports whether a word can only begin a statement.

@@ -258,21 +258,8 @@ func (l *scriptLexer) number() {
 }
 
 // quoted reads a string. If it does not end, it ends with its line.
-func (l *scriptLexer) quoted(quote byte) {
-	src, i := l.src, l.pos+1
-	for i < len(src) && src[i] != quote && src[i] != '\n' {
-		if src[i] == '\\' {
-			i++
-			if i+1 < len(src) && src[i] == '\r' && src[i+1] == '\n' {
-				i++
-			}
-		}
-		i++
-	}
-	if i < len(src) && src[i] == quote {
-		i++
-	}
-	l.pos, l.kind, l.operand = min(i, len(src)), scriptString, true
+func (l *scriptLexer) quoted(c byte) {
+	l.pos, l.kind, l.operand = quoteEnd(l.src, l.pos+1, &quote{end: string(c), escape: true}), scriptString, true
 }
 
 // template reads a part of a template: from the quote, or from the brace that ends a substitution, up to the
@@ -319,20 +306,12 @@ func (l *scriptLexer) slash() {
 }
 
 func (l *scriptLexer) line() {
-	l.kind = scriptComment
-	if i := bytes.IndexByte(l.src[l.pos:], '\n'); i >= 0 {
-		l.pos += i
-		return
-	}
-	l.pos = len(l.src)
+	l.kind, l.pos = scriptComment, lineEnd(l.src, l.pos)
 }
 
 func (l *scriptLexer) block() {
 	l.kind = scriptComment
-	end := len(l.src)
-	if i := bytes.Index(l.src[l.pos+2:], []byte("*/")); i >= 0 {
-		end = l.pos + 2 + i + 2
-	}
+	end := after(l.src, l.pos+2, "*/")
 	l.newline = l.newline || bytes.IndexByte(l.src[l.pos:end], '\n') >= 0
 	l.pos = end
 }

@@ -115,7 +115,7 @@ func (u *scriptUses) look(i int) int {
 		u.bindings(i + 1)
 	case t.op == ';' && u.depth == u.binding:
 		u.binding = -1
-	case t.op == '<' && u.tok(u.typeParameters(i)).op == '(' && (!u.ended(i-1) || u.tok(i-1).kind == scriptLabel):
+	case t.op == '<' && u.tok(u.typeParameters(i)).op == '(' && (!u.tok(i-1).ends() || u.tok(i-1).kind == scriptLabel):
 		u.enter(0) // of a method or an arrow function
 		u.scopes[len(u.scopes)-1].from = u.typeParameters(i)
 		u.typeNames(i)
@@ -124,8 +124,6 @@ func (u *scriptUses) look(i int) int {
 	}
 	return i
 }
-
-func (u *scriptUses) ended(i int) bool { t := u.tok(i); return t.ends() }
 
 // keyword looks at what a keyword begins.
 func (u *scriptUses) keyword(i int) int {
@@ -278,11 +276,7 @@ func (u *scriptUses) typed(i, colon int) {
 
 // arrowScope begins the scope of an arrow function, whose parameters are in a parenthesis.
 func (u *scriptUses) arrowScope(arrow, open int) {
-	end := 0
-	if u.tok(arrow+1).op == '{' {
-		end = u.after(arrow + 1)
-	}
-	u.enter(end)
+	u.enter(u.arrowEnd(arrow))
 	u.parameters(open)
 	u.typedArrow = arrow
 }
