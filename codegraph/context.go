@@ -340,13 +340,9 @@ func (c *chooser) header(i int, level Level) string {
 	for _, e := range f.imports {
 		imports = append(imports, runes.Path(path.Clean(e.To)))
 	}
-	imports = slices.Compact(imports)
-	if more := len(imports) - maxImports; more > 0 {
-		imports = append(imports[:maxImports], fmt.Sprintf("and %d more", more))
-	}
 	line := fmt.Sprintf("== %s (%s)", runes.Path(f.path), level)
 	if len(imports) > 0 {
-		line += " imports " + strings.Join(imports, ", ")
+		line += " imports " + listed(slices.Compact(imports), maxImports)
 	}
 	return line + "\n"
 }

@@ -65,10 +65,10 @@ func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
 	}
 	c := comparison{g: g, git: git, s: s, state: state, tracked: map[string]bool{}}
 	c.lists = lists{g.files, map[string][]fs.DirEntry{}}
-	c.known, c.compared = g.compared.Load(), map[string]compared{}
+	c.known, c.compared = *g.compared.Load(), map[string]compared{}
 	err := c.run(ctx)
-	if err != nil && c.known != nil { // the next one goes on where this one ended
-		for path, known := range *c.known {
+	if err != nil { // the next one goes on where this one ended
+		for path, known := range c.known {
 			if _, again := c.compared[path]; !again && s.file(path) != nil {
 				c.compared[path] = known
 			}
@@ -112,8 +112,8 @@ type comparison struct {
 	tracked map[string]bool
 	index   int64 // when the index was written, in microseconds since 1970
 
-	known    *map[string]compared // of an earlier comparison, or nil
-	compared map[string]compared  // what a later one need not read
+	known    map[string]compared // of an earlier comparison
+	compared map[string]compared // what a later one need not read
 }
 
 // compared is the result of a comparison by content, by which a file with this stamp need not be read again.
@@ -195,11 +195,9 @@ func (c *comparison) same(ctx context.Context, f *file, e gitrepo.Entry) bool {
 // sameContent reads a file, unless an earlier comparison has done so. A file that has changed a moment ago can change
 // again without getting another time.
 func (c *comparison) sameContent(path string, now stamp, e gitrepo.Entry) bool {
-	if c.known != nil {
-		if k, ok := (*c.known)[path]; ok && k.stamp == now && k.blob == string(e.Blob) {
-			c.compared[path] = k
-			return k.same
-		}
+	if k, ok := c.known[path]; ok && k.stamp == now && k.blob == string(e.Blob) {
+		c.compared[path] = k
+		return k.same
 	}
 	start := time.Now().UnixMicro()
 	data := readAll(c.g.files, path, maxCompared)

@@ -130,6 +130,7 @@ func New(files FS, opts ...Option) (*Graph, error) {
 	}
 	g.index = resolve.New(newest{g})
 	g.latest.Store(&Snapshot{})
+	g.compared.Store(&map[string]compared{})
 	return g, nil
 }
 

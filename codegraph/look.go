@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,10 +33,7 @@ func (l *look) addition(ctx context.Context) *addition {
 		sent = nil
 	}
 	named := slices.DeleteFunc(slices.Concat(l.names, l.named), l.plays)
-	var paths []string
-	for p := range l.files {
-		paths = append(paths, p)
-	}
+	paths := slices.Collect(maps.Keys(l.files))
 	if sent != nil {
 		for _, f := range sent.Shown {
 			paths = append(paths, f.Path)

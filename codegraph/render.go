@@ -142,12 +142,16 @@ func exports(facts *source.Facts) string {
 			names = append(names, e.Name)
 		}
 	}
-	names = slices.Compact(names)
-	if more := len(names) - maxNames; more > 0 {
-		names = append(names[:maxNames], fmt.Sprintf("and %d more", more))
-	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "exports " + strings.Join(names, ", ") + "\n"
+	return "exports " + listed(slices.Compact(names), maxNames) + "\n"
+}
+
+// listed lists the first names, and says how many others there are.
+func listed(names []string, limit int) string {
+	if more := len(names) - limit; more > 0 {
+		names = append(names[:limit], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }

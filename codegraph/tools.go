@@ -336,13 +336,10 @@ func (f *file) usesOf(other string) string {
 			names = append(names, r.Name)
 		}
 	}
-	if more := len(names) - 12; more > 0 {
-		names = append(names[:12], fmt.Sprintf("and %d more", more))
-	}
 	if len(names) == 0 {
 		return ""
 	}
-	return ": " + strings.Join(names, ", ")
+	return ": " + listed(names, 12)
 }
 
 func (g *Graph) why(_ context.Context, s *Snapshot, in whyArgs) (*answer, error) {

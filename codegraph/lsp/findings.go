@@ -106,7 +106,7 @@ func (c *Client) look(ctx context.Context, cmd Command, texts map[string]string)
 	return found
 }
 
-// sortedGroups returns the values of a map in the order of the keys, each sorted.
+// sortedGroups returns the values of a map, each sorted, by what is first in them.
 func sortedGroups(m map[string][]string) (out [][]string) {
 	for _, names := range m {
 		slices.Sort(names)
