@@ -201,15 +201,10 @@ func (x *session) owes(names []string) bool {
 // probe returns the files that the server is waited for. If there is none, as after a deletion, it is a file
 // that is open, whose text is sent again so that the server speaks.
 func (x *session) probe(names []string) []string {
-	last := ""
-	for name, d := range x.docs.open {
-		if o := x.docs.open[last]; o == nil || d.used > o.used || d.used == o.used && name < last {
-			last = name
-		}
-	}
-	if len(names) > 0 || last == "" {
+	if len(names) > 0 || len(x.docs.open) == 0 {
 		return names
 	}
+	last := x.recent()[0]
 	x.resend(last, x.docs.open[last].text)
 	return []string{last}
 }

@@ -3,8 +3,6 @@ package lsp
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -250,11 +248,8 @@ func (x *session) ask(ctx context.Context, names []string) bool {
 			return false
 		}
 	}
-	others := slices.SortedFunc(maps.Keys(x.docs.open), func(a, b string) int {
-		return int(x.docs.open[b].used - x.docs.open[a].used)
-	})
 	asked := 0
-	for _, name := range others {
+	for _, name := range x.recent() {
 		if asked == maxPulled {
 			break
 		}

@@ -1,10 +1,13 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -105,15 +108,16 @@ func (x *session) drop(name string) {
 
 // trim closes the files that were not used for the longest time.
 func (x *session) trim() {
-	for len(x.docs.open) > maxOpen {
-		oldest := ""
-		for name, d := range x.docs.open {
-			if o := x.docs.open[oldest]; o == nil || d.used < o.used || d.used == o.used && name < oldest {
-				oldest = name
-			}
-		}
-		x.drop(oldest)
+	for _, name := range x.recent()[min(maxOpen, len(x.docs.open)):] {
+		x.drop(name)
 	}
+}
+
+// recent returns the open files, the last used first.
+func (x *session) recent() []string {
+	return slices.SortedFunc(maps.Keys(x.docs.open), func(a, b string) int {
+		return cmp.Or(cmp.Compare(x.docs.open[b].used, x.docs.open[a].used), strings.Compare(a, b))
+	})
 }
 
 func (x *session) uri(name string) string { return uriOf(x.client.absolute(name)) }
