@@ -21,7 +21,7 @@ import (
 
 const (
 	// cacheMagic names the version. It changes with what the scanners of package source find.
-	cacheMagic = "aycoder facts 3\n"
+	cacheMagic = "aycoder facts 4\n"
 	cacheName  = "facts"
 	maxCache   = 256 << 20 // bytes
 )

@@ -329,7 +329,7 @@ func (l *clexer) char(i int) (TokenKind, int) {
 	if end := i + 1 + size; size > 0 && end < len(l.src) && l.src[end] == '\'' && l.src[i+1] != '\'' {
 		return String, end + 1
 	}
-	return Identifier, max(l.wordEnd(i+1), i+1)
+	return Identifier, l.wordEnd(i + 1)
 }
 
 // all returns the tokens of a source.

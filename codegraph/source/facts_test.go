@@ -182,6 +182,18 @@ func TestSampleUses(t *testing.T) {
 	}
 }
 
+// A quote that begins no string is not part of a name: in OCaml it is before the parameter of a type, and in Julia it
+// transposes.
+func TestQuotesAreNotNames(t *testing.T) {
+	for lang, src := range map[source.Language]string{
+		"ocaml": "type 'a tree = Leaf | Node of 'a tree\n", "julia": "struct tree\n c = a' * b'\nend\n",
+	} {
+		f := source.Scan(lang, []byte(src), source.All)
+		require.Equal(t, "tree type\n", show(src, f), lang)
+		require.False(t, slices.ContainsFunc(f.Uses, func(u source.Use) bool { return u.Name[0] == '\'' }), "%v", f.Uses)
+	}
+}
+
 // skeleton returns a source with a text in place of each body.
 func skeleton(src []byte, f *source.Facts, placeholder string) (out []byte) {
 	at := int32(0)

@@ -175,7 +175,7 @@ func (s *lines) declared() (name, of ctoken) {
 			angles++
 		case s.is(">"):
 			angles--
-		case angles > 0:
+		case angles > 0, s.quoted(): // type 'a t
 		case s.is("."), s.is("::"), s.is(":") && name.Kind == Identifier && s.f.Language == "lua", s.is("&"):
 			if name.Kind == Identifier {
 				of, name = name, ctoken{}
@@ -189,6 +189,10 @@ func (s *lines) declared() (name, of ctoken) {
 		}
 	}
 }
+
+// quoted reports whether the current token is a name behind a quote, such as that of a variable for types, or the
+// quote alone.
+func (s *lines) quoted() bool { return s.tok.Kind == Identifier && s.src[s.tok.Start] == '\'' }
 
 func (s *lines) name(kind DeclKind, name, of ctoken, at Span, exported bool, indent int) {
 	d := Decl{Kind: kind, Exported: exported, Parent: -1, At: at, NameAt: name.Start}
@@ -215,7 +219,7 @@ func (s *lines) step() {
 	if n := len(s.open); n > 0 {
 		top = &s.open[n-1]
 	}
-	if s.tok.Kind == Identifier && string(s.src[s.prev.Start:s.prev.End]) != "." && (top == nil || s.f.Decls[top.decl].NameAt != s.tok.Start) {
+	if s.tok.Kind == Identifier && !s.quoted() && string(s.src[s.prev.Start:s.prev.End]) != "." && (top == nil || s.f.Decls[top.decl].NameAt != s.tok.Start) {
 		s.use(nil, s.src[s.tok.Start:s.tok.End])
 	}
 	if top != nil && string(s.src[s.prev.Start:s.prev.End]) == "=" && top.parens <= 0 && !s.is("{") {
