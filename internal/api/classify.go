@@ -23,7 +23,6 @@ const (
 	unknownModel
 	refused
 	timedOut
-	malformed // what the model wrote, not the request
 )
 
 // ofWord returns the class that belongs to a service's code for an error.
@@ -61,8 +60,6 @@ func ofWord(word string) class {
 	case "invalid_request_error", "invalid_argument", "not_found_error", "not_found",
 		"validationexception", "invalid_prompt", "invalid-argument":
 		return badRequest
-	case "tool_use_failed":
-		return malformed
 	}
 	return unclassified
 }

@@ -302,8 +302,6 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 		return &aycoder.TimeoutError{ModelError: base, Elapsed: time.Since(k.start)}
 	case badRequest:
 		return &aycoder.BadRequestError{ModelError: base}
-	case malformed:
-		return &aycoder.StreamBrokenError{ModelError: base, After: k.Elapsed()}
 	}
 	return unknown(base)
 }

@@ -171,7 +171,6 @@ func TestFailures(t *testing.T) {
 		{"xai key", 400, `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***yz."}`, auth, 0, 0},
 		{"no balance as a limit", 429, `{"error":{"code":"1113","message":"Insufficient balance or no resource package. Please recharge."}}`, auth, 0, 0},
 		{"copilot model", 400, openai("The requested model is not supported.", "invalid_request_error", "model_not_supported"), model, 0, 0},
-		{"groq call", 400, openai("Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.", "invalid_request_error", "tool_use_failed"), broken, 0, 0},
 		{"litellm budget", 429, openai("Budget has been exceeded! Current cost: 1.0, Max budget: 0.5", "budget_exceeded", "429"), auth, 0, 0},
 		{"litellm key", 400, openai("Authentication Error, LiteLLM Virtual Key expected.", "auth_error", "400"), auth, 0, 0},
 		{"proxy", 407, "<html>Proxy Authentication Required</html>", auth, 0, 0},
