@@ -115,9 +115,9 @@ func WithFile(path string) Option {
 // [WithFile] cannot be used, the retriever begins without vectors; see [Retriever.LoadError].
 func New(ctx context.Context, opts ...Option) (*Retriever, error) {
 	var c config
+	err := option.Apply(&c, opts)
 	r := &Retriever{words: NewLexical(), mask: mask.New().Excerpt, file: c.file, turn: make(chan struct{}, 1),
 		files: map[string][]string{}, chunks: map[string]*Chunk{}, pending: map[string]string{}, refused: map[string]bool{}}
-	err := option.Apply(&c, opts)
 	if err == nil && c.embedder != nil {
 		err = r.begin(ctx, &c)
 	}
