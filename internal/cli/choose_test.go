@@ -318,7 +318,7 @@ func TestSuggestCommand(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	out, _, _ = runs("-json", "list", "risk")
 	require.Contains(t, out, id)
-	for _, args := range [][]string{{"restore", id}, {"dismiss", "abcdef0123", "x"}, {"dismiss", "", "x"}} {
+	for _, args := range [][]string{{"restore", id}, {"dismiss", id, " "}, {"dismiss", "abcdef0123", "x"}, {"dismiss", "", "x"}} {
 		_, errs, code = runs(args...)
 		require.Equal(t, exitUsage, code, args)
 		require.Contains(t, errs, args[1])

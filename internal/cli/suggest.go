@@ -119,6 +119,8 @@ func suggestCommand(ctx context.Context, k *call) error {
 		switch {
 		case !ok:
 			return fmt.Errorf("%w: there is no suggestion %s; those of -osv and -sarif need the same flag here", ErrUsage, id)
+		case k.action == "dismiss" && strings.TrimSpace(strings.Join(k.args[1:], "")) == "":
+			return fmt.Errorf("%w: say why %s is dismissed", ErrUsage, id)
 		case k.action == "dismiss":
 			return suggest.Dismiss(file, id, strings.Join(k.args[1:], " "))
 		}
