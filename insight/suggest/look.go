@@ -3,176 +3,25 @@ package suggest
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
-	"io/fs"
 	"maps"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/aycoder/aycoder/codegraph"
 	"github.com/aycoder/aycoder/codegraph/source"
 	"github.com/aycoder/aycoder/insight/code"
-	"github.com/aycoder/aycoder/internal/gitrepo"
 	"github.com/aycoder/aycoder/internal/ignore"
 	"github.com/aycoder/aycoder/internal/late"
-	"github.com/aycoder/aycoder/internal/regular"
 	"github.com/aycoder/aycoder/internal/runes"
 	"github.com/aycoder/aycoder/workspace"
 )
-
-// work tells what is not committed, and what is not pushed.
-func (f *finder) work(ctx context.Context, g *codegraph.Graph) error {
-	state, err := g.GitState(ctx, f.s)
-	repo := &gitrepo.Repo{Dir: f.Dir}
-	if err != nil {
-		return err
-	}
-	if state == nil {
-		if f.Dir == "" {
-			return nil
-		}
-		if inside, _ := repo.Text(ctx, "rev-parse", "--is-inside-work-tree"); strings.TrimSpace(inside) == "true" {
-			f.skip("what is not committed: git keeps its index outside of this directory")
-			f.ahead(ctx, repo)
-		}
-		return nil
-	}
-	if state.Partial && !f.s.Partial() {
-		f.skip("all of what is not committed: the index of git is damaged or split")
-	}
-	if n := len(state.Conflicts); n > 0 {
-		f.add(Work, "", 0, "conflicts", "%s left by a merge; resolve them: %s", count(n, "conflict"), some(state.Conflicts))
-	}
-	if state.Doing != "" {
-		f.add(Work, "", 0, "doing", "a %s has begun and is not finished", state.Doing)
-	}
-	changed := slices.Concat(state.Changed, state.Deleted)
-	if f.Dir != "" {
-		staged, err := f.staged(ctx, repo)
-		if err != nil {
-			return err
-		}
-		changed = append(changed, staged...)
-	}
-	slices.Sort(changed)
-	if changed = slices.Compact(changed); len(changed) > 0 {
-		f.add(Work, "", 0, "changed", "%s not committed: %s", count(len(changed), "changed file"), some(changed))
-	}
-	if n := len(state.Untracked); n > 0 {
-		f.add(Work, "", 0, "untracked", "%s not in git: %s", count(n, "new file"), some(state.Untracked))
-	}
-	f.open = slices.Sorted(slices.Values(slices.Concat(changed, state.Untracked, state.Conflicts)))
-	if f.Dir != "" {
-		f.ahead(ctx, repo)
-	}
-	return nil
-}
-
-// ahead tells which commits are not pushed.
-func (f *finder) ahead(ctx context.Context, repo *gitrepo.Repo) {
-	remote, _ := repo.Text(ctx, "for-each-ref", "--count=1", "refs/remotes")
-	text, err := repo.Text(ctx, "rev-list", "--count", "HEAD", "--not", "--remotes")
-	if ahead, _ := strconv.Atoi(strings.TrimSpace(text)); err == nil && remote != "" && ahead > 0 {
-		f.add(Work, "", 0, "ahead", "%s not pushed", count(ahead, "commit"))
-	}
-}
-
-// staged returns the files that the index has otherwise than the commit that is checked out, files that have another permission
-// than in the index, and submodules with another commit.
-func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string, err error) {
-	file, err := f.Files.Open(".git/index")
-	if dir := gitrepo.Worktree(f.Dir); err != nil && dir != "" {
-		file, err = regular.Open(filepath.Join(dir, "index"))
-	}
-	if err != nil {
-		return nil, nil
-	}
-	defer file.Close()
-	index, err := io.ReadAll(io.LimitReader(file, maxLock))
-	if err != nil {
-		return nil, nil
-	}
-	tree := map[string]string{}
-	if _, err := repo.Text(ctx, "rev-parse", "-q", "--verify", "HEAD"); err == nil { // else there is no commit yet
-		err = repo.Tree(ctx, func(about []string, name string) {
-			if len(about) == 3 {
-				tree[name] = version(about[0] == "100755", about[2])
-			}
-		})
-		if err != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
-	modes, _ := repo.Text(ctx, "config", "--type=bool", "core.fileMode")
-	files, _ := f.Files.(interface {
-		Lstat(name string) (fs.FileInfo, error)
-	})
-	var modules []string
-	sparse := map[string]bool{}
-	whole := gitrepo.Entries(index, func(e gitrepo.Entry) {
-		if e.Type == gitrepo.Directory { // whose files are not checked out
-			sparse[path.Clean(e.Name)] = true
-		}
-		if e.Type == gitrepo.Directory || e.Intended {
-			return
-		}
-		id := hex.EncodeToString(e.Blob)
-		was := version(e.Executable && e.Type == gitrepo.Regular, id)
-		changed := tree[e.Name] != was
-		delete(tree, e.Name)
-		switch {
-		case files == nil || e.Unchecked:
-		case e.Type == gitrepo.Module && len(modules) < maxOpen:
-			if _, err := files.Lstat(e.Name + "/.git"); err == nil { // it is checked out
-				module := &gitrepo.Repo{Dir: filepath.Join(f.Dir, e.Name)}
-				now, err := module.Text(ctx, "rev-parse", "-q", "--verify", "HEAD")
-				changed = changed || err == nil && strings.TrimSpace(now) != id
-				modules = append(modules, e.Name)
-			}
-		case e.Type == gitrepo.Regular && strings.TrimSpace(modes) != "false":
-			info, err := files.Lstat(e.Name)
-			changed = changed || err == nil && info.Mode().IsRegular() && (info.Mode()&0o100 != 0) != e.Executable
-		}
-		if changed {
-			names = append(names, e.Name)
-		}
-	})
-	if len(modules) > 0 {
-		f.skip("what is not committed inside of submodules: %s", some(modules))
-	}
-	if !whole {
-		return nil, nil
-	}
-	for name := range tree { // removed from the index
-		dir := path.Dir(name)
-		for dir != path.Dir(dir) && !sparse[dir] {
-			dir = path.Dir(dir)
-		}
-		if !sparse[dir] {
-			names = append(names, name)
-		}
-	}
-	return names, nil
-}
-
-// version is what git keeps of a file.
-func version(executable bool, id string) string {
-	if executable {
-		return id + "+x"
-	}
-	return id
-}
 
 func count(n int, what string) string {
 	if n == 1 {
