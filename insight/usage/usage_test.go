@@ -309,7 +309,7 @@ func TestForms(t *testing.T) {
 	require.Equal(t, r.Return.All, back.Return.All)
 }
 
-// What costs less than half a cent is not free.
+// A cost of less than half a cent is shown as one.
 func TestSmallCosts(t *testing.T) {
 	for cost, want := range map[float64]string{0: "$0.00", 1e-9: "<$0.01", 0.0049: "<$0.01", 0.005: "$0.01", 1.234: "$1.23"} {
 		require.Equal(t, want+", 1 answer", usage.Figures{Answers: 1, Cost: cost}.Line())

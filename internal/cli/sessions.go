@@ -132,7 +132,7 @@ func (c *sessionCall) show(ctx context.Context, e journal.Entry) error {
 	return c.export(ctx, e.ID, "md")
 }
 
-// view returns a conversation, and tells what of it cannot be read. What was not written whole has never been in it.
+// view returns a conversation, and tells what of it cannot be read. A record that was not written whole was never in it.
 func (c *sessionCall) view(ctx context.Context, id string) (*sessions.View, error) {
 	v, damage, err := sessions.Read(ctx, c.store, id)
 	for _, d := range damage {
