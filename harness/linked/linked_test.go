@@ -219,6 +219,36 @@ func TestInsight(t *testing.T) {
 	require.Contains(t, results[3], "outside")
 }
 
+// The model gets git's state in a worktree, too, if its repository knows it there.
+func TestCodeInWorktree(t *testing.T) {
+	defaults, err := config.Load()
+	require.NoError(t, err)
+	for _, moved := range []bool{false, true} {
+		dir, git := t.TempDir(), t.TempDir()
+		known := filepath.Join(dir, ".git")
+		if moved {
+			known = filepath.Join(t.TempDir(), ".git")
+		}
+		for name, text := range map[string]string{filepath.Join(dir, ".git"): "gitdir: " + git + "\n", filepath.Join(git, "gitdir"): known + "\n",
+			filepath.Join(git, "HEAD"): "ref: refs/heads/topic\n"} {
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		}
+		model := script.New(script.Say("ok"))
+		rt, err := harness.New(t.Context(), dir, harness.WithSettings(defaults.Config.Settings), harness.WithClient(model), harness.WithProjectTexts(true), harness.WithAmbient(harness.Ambients()...),
+			harness.WithCode(linked.Code(nil, time.Hour, nil)))
+		require.NoError(t, err)
+		for _, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, rt.Close())
+		tail := ""
+		for _, p := range model.Requests()[0].Tail {
+			tail += p.Text
+		}
+		require.Equal(t, !moved, strings.Contains(tail, "topic"), tail)
+	}
+}
+
 // The model gets the map of the project, git's state and the tools of the code graph.
 func TestCode(t *testing.T) {
 	dir, kept := t.TempDir(), t.TempDir()
