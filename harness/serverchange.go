@@ -77,7 +77,8 @@ func (x *reload) connect(ctx context.Context, name string, s config.Server) erro
 	if of == nil {
 		return err
 	}
-	b.served.put(of, b.choose)
+	of.offered = b.withoutDisabled(of.offered)
+	b.put(of)
 	return nil
 }
 

@@ -204,13 +204,14 @@ func (x *sourceList) off(name, why string) {
 	x.without = append(x.without, ServerState{Name: name, State: why})
 }
 
-// put adds a source, of whose tools choose leaves some out.
-func (x *sourceList) put(s *served, choose func(*served)) {
+// put adds a source.
+func (b *builder) put(s *served) {
+	x := &b.served
 	x.asking.Lock()
 	defer x.asking.Unlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	choose(s)
+	b.choose(s)
 	x.list = append(x.list, s)
 }
 
@@ -343,6 +344,7 @@ func (b *builder) ask(ctx context.Context, s *served) {
 	if err != nil {
 		fault = err.Error()
 	} else if s.take(list) {
+		s.offered = b.withoutDisabled(s.offered)
 		b.choose(s)
 	}
 	b.served.mu.Unlock()
@@ -362,9 +364,9 @@ func (b *builder) heard(s *served) {
 	}
 }
 
-// choose leaves out of what a source offers the tools that the model does not get, and those whose name another one has.
+// choose leaves out of what a source offers the tools whose name another one has.
 func (b *builder) choose(s *served) {
-	s.offered = slices.DeleteFunc(b.withoutDisabled(s.offered), func(t aycoder.Tool) bool {
+	s.offered = slices.DeleteFunc(s.offered, func(t aycoder.Tool) bool {
 		name := t.Spec().Name
 		taken := slices.ContainsFunc(b.Tools, func(t aycoder.Tool) bool {
 			_, of := t.(interface{ served() })
