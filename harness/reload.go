@@ -86,7 +86,7 @@ func (r *Runtime) ToolsNow() []aycoder.Tool {
 	}
 	r.served.mu.Lock()
 	defer r.served.mu.Unlock()
-	return slices.Clone(r.served.into(all, nil))
+	return slices.DeleteFunc(slices.Clone(r.served.into(all, nil)), r.isOff)
 }
 
 // offer puts the tools of the next turn where ToolsNow finds them, without those of servers that are new.

@@ -272,6 +272,8 @@ func TestReloadOfAChangedProject(t *testing.T) {
 	window, _ := rt.Window()
 	require.EqualValues(t, 20000, window)
 	require.Len(t, rt.Config().Questions, 1)
+	late := open(t, dir, harness.WithClient(script.New()), harness.WithReloader(src)) // made while it is not decided
+	require.False(t, slices.ContainsFunc(late.ToolsNow(), func(tool aycoder.Tool) bool { return tool.Spec().Name == "fetch" }))
 	decide(true)
 	require.NoError(t, rt.Reload(t.Context()))
 	require.Empty(t, rt.Policy.Rules(policy.Project))
