@@ -99,7 +99,7 @@ func TestRead(t *testing.T) {
 	require.ErrorContains(t, err, "the variable DB_URL is not set")
 }
 
-// A plugin without a manifest, such as an index, may be in a directory that is no name for a plugin.
+// A plugin without a manifest, such as an index, may be in a directory that is not a name for a plugin.
 func TestNameOfDirectory(t *testing.T) {
 	for dir, want := range map[string]string{
 		"a.b_c": "a.b_c", "my plugins (2)": "my-plugins-2-", ".claude": "claude", "größe": "gr-e", "+": "plugin", strings.Repeat("a", 70): strings.Repeat("a", 64),
