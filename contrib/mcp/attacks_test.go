@@ -105,7 +105,7 @@ func TestBrokenServers(t *testing.T) {
 		t.Helper()
 		require.Equal(t, "ok", said(t, src, "a", `{}`))
 	}
-	for _, mode := range []string{"twice", "strays", "storm", "requests"} { // whose answer counts nevertheless
+	for _, mode := range []string{"twice", "strays", "storm", "requests", "prints"} { // whose answer counts nevertheless
 		t.Run(mode, func(t *testing.T) {
 			src := connect(t, program(t, mode))
 			ok(t, src)
@@ -221,6 +221,7 @@ func TestBrokenAddresses(t *testing.T) {
 			require.Error(t, err)
 			require.True(t, isError(err), "%T", err)
 			require.EqualValues(t, 1, requests.Load(), "it is not repeated")
+			require.Equal(t, name != "gone", errors.Is(err, ErrLost) || errors.Is(err, context.DeadlineExceeded), "%v", err)
 			src.(*client).s.Timeout = time.Minute
 			require.Equal(t, "heard hi", said(t, src, "echo", `{"text":"hi"}`))
 			require.NoError(t, src.Close())

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -271,6 +272,7 @@ type conn struct {
 	stream  io.Closer
 	ended   chan struct{}
 	dead    atomic.Bool // it hangs, and will end
+	broken  atomic.Bool // nothing more can be read from a program or a stream, or written to it
 }
 
 // connected returns a connection with the tools that it has. busy is held.
@@ -367,7 +369,7 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	x := &conn{ended: make(chan struct{})}
 	var transport mcp.Transport
 	if stream := c.streamOf(); stream != nil {
-		x.stream, transport = stream, &mcp.IOTransport{Reader: stream, Writer: stream, MaxLineLength: maxMessage}
+		x.stream, transport = stream, &pipe{mcp.IOTransport{Reader: stream, Writer: stream, MaxLineLength: maxMessage}, &x.broken}
 	} else if c.s.URL != "" {
 		x.remote, transport = dial(c.s, c.login)
 		transport = &kept{Transport: transport, remote: x.remote}
@@ -376,7 +378,8 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 		if err != nil {
 			return nil, &Error{Server: c.name, Op: "connect", Err: err}
 		}
-		x.proc, transport = p, p
+		out := &messages{Peer: p.Peer, in: bufio.NewReader(p.Out)}
+		x.proc, transport = p, &pipe{mcp.IOTransport{Reader: out, Writer: p.In, MaxLineLength: maxMessage}, &x.broken}
 	}
 	done := make(chan error, 1)
 	go func() { // the SDK may hang in writing to a program that reads nothing
@@ -628,7 +631,7 @@ func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Cont
 	}
 	done := make(chan outcome, 1)
 	open := c.spawn(func() {
-		out := outcome{err: errMalformed}
+		out := outcome{err: errPanic}
 		defer func() {
 			_ = recover()
 			done <- out
@@ -655,7 +658,13 @@ func await[T any](ctx context.Context, c *client, x *conn, ask func(context.Cont
 	}
 }
 
-var errMalformed = errors.New("the answer is malformed")
+var errPanic = errors.New("the answer is malformed")
+
+// errMalformed means that the server has answered, and the connection works.
+var errMalformed = errors.New("the server has answered, but not as the protocol demands, so the result is not known; the call is not repeated")
+
+// errForgotten means that an address does not know the session any more, such as after it was started again.
+var errForgotten = errors.New("the server has ended the session, and has not carried out the call; the next call begins another session")
 
 // tooManyRounds is in the SDK's error for a server that answers a request with ten questions in a row.
 const tooManyRounds = "multi-round-trip: exceeded maximum"
@@ -685,15 +694,24 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 	asked = withoutKeys(asked, c.s.URL)
 	err := c.failed(ctx, op, x, asked)
 	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !isLogin(err) {
-		c.lost()
-		if _, ok := errors.AsType[*jsonrpc.Error](asked); !ok { // more than one request to an address has failed
-			c.abandon(x)
-		}
+		_, refused := errors.AsType[*jsonrpc.Error](asked)
 		lost := ErrLost
-		if x.remote != nil && !p.sent.Load() && x.remote.others.Load() == others {
+		switch {
+		case x.remote == nil && !refused && !errors.Is(asked, errPanic) && !x.broken.Load() && !errors.Is(asked, mcp.ErrConnectionClosed):
+			lost = errMalformed
+			c.works()
+		case p.missing.Load() && errors.Is(asked, mcp.ErrSessionMissing):
+			lost = errForgotten
+		case x.remote != nil && !p.sent.Load() && x.remote.others.Load() == others:
 			lost = errUnsent
 		}
-		e.Err = fmt.Errorf("%w (%v)", lost, strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "))
+		if lost != errMalformed {
+			c.lost()
+			if !refused { // more than one request to an address has failed
+				c.abandon(x)
+			}
+		}
+		e.Err = fmt.Errorf("%w (%v)", lost, clean(strings.TrimPrefix(asked.Error(), "calling \"tools/call\": "), 1<<10))
 	} else if e.Code != 0 {
 		c.works()
 	}

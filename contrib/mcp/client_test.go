@@ -122,7 +122,7 @@ func TestProgram(t *testing.T) {
 	res, err := calls(t.Context(), src, "many", `{}`)
 	require.NoError(t, err)
 	require.Equal(t, []aycoder.Part{
-		&aycoder.Text{Text: "one"}, &aycoder.Media{Type: "image/png", Data: []byte("PNG")},
+		&aycoder.Text{Text: "one"}, &aycoder.Media{Type: "image/png", Data: []byte(png)},
 		&aycoder.Text{Text: "[audio/wav, 3 bytes, is left out]"}, &aycoder.Text{Text: "[resource a://b]\ninside"},
 		&aycoder.Text{Text: "[resource a://c: c ]"}, &aycoder.Text{Text: `{"n":1}`},
 	}, res.Parts)

@@ -32,7 +32,8 @@
 // A call is never repeated. If the connection is lost during a call, the error is [ErrLost], and nobody knows whether
 // the call has been carried out. The next call connects again, after a wait that grows from a second to a minute. A call
 // ends with its context, or after [config.Server].Timeout, also if the server hangs. The errors have the end of what the
-// program has written to its standard error. After Close, neither a process nor a goroutine is left.
+// program has written to its standard error, or to its standard output in lines that are not messages. An answer of a
+// program that cannot be understood is an error, and the connection stays. After Close, neither a process nor a goroutine is left.
 //
 // # Logins
 //

@@ -28,10 +28,11 @@ type remote struct {
 // one day, a call does not look unsent.
 type postedKey struct{}
 
-// posted is what became of a request: whether it was sent to the address, and why it was refused, or nil. The SDK ends the
+// posted is what became of a request: whether it was sent to the address, and found what it was for, and why it was refused, or nil. The SDK ends the
 // connection after a refusal, and with it requests that were not refused.
 type posted struct {
 	sent    atomic.Bool
+	missing atomic.Bool // what it was sent to is not there, such as its session
 	refusal atomic.Pointer[error]
 }
 
@@ -168,6 +169,9 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	resp, err := r.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
+	}
+	if p, ok := req.Context().Value(postedKey{}).(*posted); ok && req.Method == http.MethodPost && resp.StatusCode == http.StatusNotFound {
+		p.missing.Store(true)
 	}
 	if refused := ErrUnauthorized; resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		r.refused(req.Context(), &refused)

@@ -56,10 +56,40 @@ func raw(results map[string]string, says string) Option {
 	})
 }
 
+// png is how an image of that type begins.
+const png = "\x89PNG\r\n\x1a\n"
+
+// Models refuse a conversation with an image that is not of the type that it is said to be.
+func TestImagesAreWhatTheyAre(t *testing.T) {
+	res := result(&mcp.CallToolResult{Content: []mcp.Content{
+		&mcp.ImageContent{MIMEType: "image/jpeg", Data: []byte(png)}, &mcp.ImageContent{Data: []byte(png)},
+		&mcp.ImageContent{MIMEType: "image/png", Data: []byte("<html>no such image")},
+	}}, maxText)
+	require.Equal(t, []aycoder.Part{
+		&aycoder.Media{Type: "image/png", Data: []byte(png)}, &aycoder.Media{Type: "image/png", Data: []byte(png)},
+		&aycoder.Text{Text: "[text/html; charset=utf-8, 19 bytes, is left out]"},
+	}, res.Parts)
+}
+
+// An answer that cannot be understood, such as one with a kind of content that is newer, loses neither the connection nor
+// what the server has in memory.
+func TestUnknownContent(t *testing.T) {
+	for _, answer := range []string{`{"content":[{"type":"video"}]}`, `{"content":[{"type":"image","mimeType":"image/png","data":"!"}]}`, `"ok"`} {
+		src := connect(t, config.Server{Timeout: time.Minute}, raw(map[string]string{"tools/call": answer}, ""))
+		before := src.(*client).conn
+		for range 2 {
+			_, err := calls(t.Context(), src, "a", `{}`)
+			require.ErrorContains(t, err, "server s: call a: the server has answered")
+			require.NotErrorIs(t, err, ErrLost)
+		}
+		require.Same(t, before, src.(*client).conn)
+	}
+}
+
 // The name of an image is a text of a server, too.
 func TestNamesAreBounded(t *testing.T) {
 	res := result(&mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{
-		URI: "a://\x1b[2J" + strings.Repeat("x", 1<<20), MIMEType: "image/png", Blob: []byte("PNG"),
+		URI: "a://\x1b[2J" + strings.Repeat("x", 1<<20), MIMEType: "image/png", Blob: []byte(png),
 	}}}}, maxText)
 	m, ok := res.Parts[0].(*aycoder.Media)
 	require.True(t, ok)

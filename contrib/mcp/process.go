@@ -1,9 +1,14 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
+	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aycoder/aycoder/config"
@@ -12,7 +17,7 @@ import (
 
 const maxMessage = 16 << 20 // bytes
 
-// A process is a server that is a program. It implements [mcp.Transport].
+// A process is a server that is a program.
 type process struct {
 	*proc.Peer
 	leave time.Duration
@@ -26,8 +31,73 @@ func start(s config.Server, o options) (*process, error) {
 
 func (p *process) stop() { p.Stop(p.leave) }
 
+// messages is what a program writes, without the lines that cannot be messages. Many write some, such as that they have
+// started; they are told like those on the standard error.
+type messages struct {
+	*proc.Peer
+	in     *bufio.Reader
+	rest   []byte
+	inside bool // a line is not yet at its end
+	skip   bool // it is left out
+	noise  int  // bytes that were left out since the last message
+}
+
+func (m *messages) Read(p []byte) (int, error) {
+	for len(m.rest) == 0 {
+		line, err := m.in.ReadSlice('\n') // or a part of it
+		if len(line) == 0 {
+			return 0, err
+		}
+		if !m.inside {
+			text := bytes.TrimSpace(line)
+			m.skip = !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("["))
+		}
+		m.inside = line[len(line)-1] != '\n'
+		if !m.skip {
+			m.rest, m.noise = line, 0
+		} else if m.noise += len(line); m.noise > maxMessage {
+			return 0, fmt.Errorf("it has written more than %d bytes that are not messages", maxMessage)
+		} else {
+			_, _ = m.Stderr.Write(line)
+		}
+	}
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}
+
+// Close implements [io.Closer].
+func (m *messages) Close() error { return m.Out.Close() }
+
+// A pipe is the transport to a program or a stream. It notes when nothing more can be read or written.
+type pipe struct {
+	mcp.IOTransport
+	broken *atomic.Bool
+}
+
 // Connect implements [mcp.Transport].
-func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
-	t := mcp.IOTransport{Reader: p.Out, Writer: p.In, MaxLineLength: maxMessage}
-	return t.Connect(ctx)
+func (p *pipe) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := p.IOTransport.Connect(ctx)
+	return &pipeConn{c, p.broken}, err
+}
+
+type pipeConn struct {
+	mcp.Connection
+	broken *atomic.Bool
+}
+
+func (c *pipeConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	if err != nil {
+		c.broken.Store(true)
+	}
+	return m, err
+}
+
+func (c *pipeConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, m)
+	if err != nil {
+		c.broken.Store(true)
+	}
+	return err
 }

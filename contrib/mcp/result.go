@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -84,6 +85,9 @@ func (r *resulter) resource(c *mcp.ResourceContents) {
 var shown = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 func (r *resulter) media(kind, name string, data []byte) {
+	if seen := http.DetectContentType(data); slices.Contains(shown, seen) || slices.Contains(shown, kind) {
+		kind = seen // models refuse a conversation with an image that is not what it is said to be
+	}
 	if r.images >= maxImages || len(data) > maxImage || !slices.Contains(shown, kind) {
 		r.text(fmt.Sprintf("[%s, %d bytes, is left out]", strings.TrimSpace(kind+" "+name), len(data)))
 		return

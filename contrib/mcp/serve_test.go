@@ -178,7 +178,7 @@ func TestServeToOurselves(t *testing.T) {
 		if in.Broken {
 			return aycoder.ErrorResult("no camera"), nil
 		}
-		return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: "cheese"}, &aycoder.Media{Type: "image/png", Data: []byte("PNG")}}}, nil
+		return &aycoder.ToolResult{Parts: []aycoder.Part{&aycoder.Text{Text: "cheese"}, &aycoder.Media{Type: "image/png", Data: []byte(png)}}}, nil
 	}, aycoder.WithEffect(aycoder.EffectReadOnly))
 	require.NoError(t, err)
 	handler, err := Handler(newRuntime(t, t.TempDir(), harness.WithTools(shot)), ServeConfig{Tools: []string{"shot"}})
@@ -193,7 +193,7 @@ func TestServeToOurselves(t *testing.T) {
 	require.Len(t, list, 1)
 	res, err := list[0].Call(t.Context(), aycoder.NewInvocation("1", "", json.RawMessage(`{}`), nil))
 	require.NoError(t, err)
-	require.Equal(t, []aycoder.Part{&aycoder.Text{Text: "cheese"}, &aycoder.Media{Type: "image/png", Data: []byte("PNG")}}, res.Parts)
+	require.Equal(t, []aycoder.Part{&aycoder.Text{Text: "cheese"}, &aycoder.Media{Type: "image/png", Data: []byte(png)}}, res.Parts)
 	res, err = list[0].Call(t.Context(), aycoder.NewInvocation("1", "", json.RawMessage(`{"broken":true}`), nil))
 	require.NoError(t, err)
 	require.True(t, res.IsError)

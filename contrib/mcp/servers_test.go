@@ -76,7 +76,7 @@ func sdkServer() *mcp.Server {
 	})
 	add("many", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{
-			&mcp.TextContent{Text: "one"}, &mcp.ImageContent{MIMEType: "image/png", Data: []byte("PNG")},
+			&mcp.TextContent{Text: "one"}, &mcp.ImageContent{MIMEType: "image/png", Data: []byte(png)},
 			&mcp.AudioContent{MIMEType: "audio/wav", Data: []byte("WAV")},
 			&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "a://b", Text: "inside"}},
 			&mcp.ResourceLink{URI: "a://c", Name: "c"},
@@ -176,6 +176,8 @@ func hostile(mode string) {
 	case "silent":
 		select {}
 	case "garbage":
+		fmt.Println("{Hello! Server started.}")
+	case "prints":
 		fmt.Println("Hello! Server started.")
 	case "children":
 		cmd := exec.Command("sleep", "1000")
@@ -276,6 +278,10 @@ func hostile(mode string) {
 					"wrong id": `{"jsonrpc":"2.0","id":77,"result":{"content":[]}}`, "batch": "[]",
 					"deep": strings.Repeat("[", 1<<20),
 				}[mode])
+			case "prints":
+				fmt.Print("called a\n\n  " + strings.Repeat("x", 10_000) + "\n")
+				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
+				fmt.Print("done")
 			case "refuses":
 				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"bad\u001b[2J arguments"}}`+"\n", m.ID)
 			case "hangs":
