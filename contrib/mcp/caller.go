@@ -203,7 +203,7 @@ func ask[R mcp.InputResponse](ctx context.Context, c *calling, q mcp.InputReques
 		return none, ErrCannotAsk
 	}
 	var answer mcp.InputResponse
-	if p := req.Session.InitializeParams(); p != nil && p.ProtocolVersion < newest {
+	if asksItself(req.Session) {
 		answered := c.patience()
 		answer, err = request(ctx, req.Session, q)
 		answered()
@@ -221,6 +221,12 @@ func ask[R mcp.InputResponse](ctx context.Context, c *calling, q mcp.InputReques
 		return none, errors.New("the client has not answered it")
 	}
 	return res, nil
+}
+
+// asksItself reports whether a session has a version of the protocol in which servers make requests.
+func asksItself(s *mcp.ServerSession) bool {
+	p := s.InitializeParams()
+	return p != nil && p.ProtocolVersion < newest
 }
 
 // can reports whether a client has said that it can be asked a question.

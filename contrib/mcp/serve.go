@@ -305,6 +305,10 @@ func (x *served) carryOut(ctx context.Context, c *calling, reads bool) (*mcp.Cal
 		}
 	}
 	switch {
+	case question != nil && req.Params.InputResponses != nil && asksItself(req.Session):
+		// The SDK puts one question of a call to such a client, which would take another one for an empty result.
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
+			Text: "what this call would do has changed while the user was asked, so it was not carried out; call it again"}}}, nil
 	case question != nil:
 		return question, nil
 	case done == nil:

@@ -117,6 +117,34 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// A file that changes while the user is asked is another question. A client that can be asked only once for a call learns
+// that nothing was done.
+func TestServedQuestionChanges(t *testing.T) {
+	for version, questions := range map[string]int{"2026-07-28": 2, "2025-11-25": 1} {
+		name := filepath.Join(t.TempDir(), "a.txt")
+		require.NoError(t, os.WriteFile(name, []byte("one\n"), 0o600))
+		asked := 0
+		s := serve(t, newRuntime(t, filepath.Dir(name)), version, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			if asked++; asked == 1 {
+				require.NoError(t, os.WriteFile(name, []byte("of the user\none\n"), 0o600))
+			}
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"allow": true}}, nil
+		}})
+		edit := map[string]any{"path": "a.txt", "old_string": "one", "new_string": "two"}
+		got, failed := toolText(t, s, "edit_file", edit)
+		require.Equal(t, questions, asked)
+		if questions == 1 {
+			require.True(t, failed, got)
+			require.Contains(t, got, "not carried out")
+			got, failed = toolText(t, s, "edit_file", edit)
+		}
+		require.False(t, failed, got)
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, "of the user\ntwo\n", string(data))
+	}
+}
+
 // An answer is about what was shown: it allows neither another call nor the same one again, and nobody can make one up.
 func TestServedAnswersCountOnce(t *testing.T) {
 	dir := t.TempDir()
