@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	sdk "github.com/coder/acp-go-sdk"
 
@@ -16,12 +18,25 @@ import (
 // content makes the input of a run of a prompt. Texts and links stay in their order; what is embedded comes before them.
 func (s *conversation) content(blocks []sdk.ContentBlock) (text string, parts []aycoder.Part, err error) {
 	var b strings.Builder
+	named := false // the last block is a name
+	mention := func(name string) {
+		if last := b.String(); last != "" && !strings.ContainsAny(last[len(last)-1:], " \t\n([{<\"'`@") {
+			b.WriteByte(' ') // not all clients write it
+		}
+		b.WriteString(name)
+		named = true
+	}
 	for _, c := range blocks {
+		after := named
+		named = false
 		switch {
 		case c.Text != nil:
+			if first, _ := utf8.DecodeRuneInString(c.Text.Text); after && (unicode.IsLetter(first) || unicode.IsDigit(first)) {
+				b.WriteByte(' ')
+			}
 			b.WriteString(c.Text.Text)
 		case c.ResourceLink != nil:
-			b.WriteString(s.link(c.ResourceLink))
+			mention(s.link(c.ResourceLink))
 		case c.Image != nil:
 			parts, err = appendMedia(parts, c.Image.MimeType, "", c.Image.Data)
 		case c.Audio != nil:
@@ -30,7 +45,7 @@ func (s *conversation) content(blocks []sdk.ContentBlock) (text string, parts []
 			r := c.Resource.Resource.TextResourceContents
 			name, _ := s.name(r.Uri)
 			parts = append(parts, &aycoder.Text{Text: fmt.Sprintf("The user has attached %s:\n\n%s\n", name, r.Text)})
-			b.WriteString(name)
+			mention(name)
 		case c.Resource != nil && c.Resource.Resource.BlobResourceContents != nil:
 			r := c.Resource.Resource.BlobResourceContents
 			name, _ := s.name(r.Uri)
@@ -39,7 +54,7 @@ func (s *conversation) content(blocks []sdk.ContentBlock) (text string, parts []
 				kind = *r.MimeType
 			}
 			parts, err = appendMedia(parts, kind, name, r.Blob)
-			b.WriteString(name)
+			mention(name)
 		}
 		if err != nil {
 			return "", nil, err

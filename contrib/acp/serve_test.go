@@ -656,3 +656,18 @@ func TestClientLeaves(t *testing.T) {
 	require.NotEmpty(t, messages)
 	require.NoError(t, aycoder.CheckHistory(messages))
 }
+
+// Clients that attach files send links without a space between them.
+func TestNamesInPrompts(t *testing.T) {
+	s := &conversation{dir: "/w"}
+	link := func(name string) sdk.ContentBlock { return sdk.ResourceLinkBlock(name, "file:///w/"+name) }
+	for want, blocks := range map[string][]sdk.ContentBlock{
+		"Fix this a.txt b.txt":        {sdk.TextBlock("Fix this"), link("a.txt"), link("b.txt")},
+		"a.txt b.txt what is that?":   {link("a.txt"), link("b.txt"), sdk.TextBlock("what is that?")},
+		"See `a.txt`, (b.txt) @c.txt": {sdk.TextBlock("See `"), link("a.txt"), sdk.TextBlock("`, ("), link("b.txt"), sdk.TextBlock(") @"), link("c.txt")},
+	} {
+		got, _, err := s.content(blocks)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
