@@ -114,9 +114,10 @@ func (t *claudeTeller) decide(q *aycoder.ApprovalRequested, v dialect.View, offe
 	return nil
 }
 
-// updates carries out what the host wants besides, and returns the rule that it allows: one of those that it was offered.
+// updates carries out what the host wants besides, and returns the rule that it allows: one of those that it was offered, or the
+// widest, which is the last one, of a host that gives back several.
 func (f *claudeFace) updates(rt *harness.Runtime, offers []offer, updates []json.RawMessage) (rule string, err error) {
-	changed := ""
+	changed, widest := "", -1
 	for _, u := range updates {
 		var mode struct{ Type, Mode, Destination string }
 		if json.Unmarshal(u, &mode) == nil && mode.Type == "setMode" && mode.Destination == "session" {
@@ -130,10 +131,13 @@ func (f *claudeFace) updates(rt *harness.Runtime, offers []offer, updates []json
 			data, err := json.Marshal(o.update)
 			return err == nil && jsontext.Canonical(data) == jsontext.Canonical(u)
 		})
-		if i < 0 || rule != "" {
+		if i < 0 {
 			return "", unsupported("a change of permissions that was not suggested")
 		}
-		rule = offers[i].rule
+		widest = max(widest, i)
+	}
+	if widest >= 0 {
+		rule = offers[widest].rule
 	}
 	if changed != "" {
 		err = f.setMode(rt, changed)

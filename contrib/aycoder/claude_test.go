@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/proc"
 	"github.com/aycoder/aycoder/internal/timed"
@@ -545,6 +546,16 @@ func TestClaudeUpdates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, policy.AcceptEdits, p.Mode())
 	require.Equal(t, "acceptEdits", f.modeNow(rt))
+
+	// A host that always allows gives all suggestions back, of which the narrowest is the first.
+	offers := offersOf(&aycoder.ApprovalRequest{Suggested: []string{"bash:touch a", "bash:touch *"}})
+	narrow := json.RawMessage(`{"type":"addRules","behavior":"allow","destination":"session","rules":[{"toolName":"Bash","ruleContent":"touch a"}]}`)
+	wide := json.RawMessage(`{"type":"addRules","behavior":"allow","destination":"session","rules":[{"toolName":"Bash","ruleContent":"touch *"}]}`)
+	for want, updates := range map[string][]json.RawMessage{"bash:touch a": {narrow}, "bash:touch *": {wide, narrow}} {
+		rule, err := f.updates(rt, offers, updates)
+		require.NoError(t, err)
+		require.Equal(t, want, rule)
+	}
 }
 
 // The mode that a reloaded configuration has set is told as the protocol calls it.
