@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,11 @@ func appendMedia(parts []aycoder.Part, kind, name, data string) ([]aycoder.Part,
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
 		return nil, invalid("data in a prompt is not base64")
+	}
+	if strings.HasPrefix(kind, "image/") { // a model would refuse the conversation from then on
+		if kind = http.DetectContentType(raw); !strings.HasPrefix(kind, "image/") {
+			return nil, invalid("an image in a prompt is of no type that is known")
+		}
 	}
 	return append(parts, &aycoder.Media{Type: kind, Name: name, Data: raw}), nil
 }

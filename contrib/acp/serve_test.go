@@ -260,14 +260,14 @@ func TestServe(t *testing.T) {
 	resp, err := e.Prompt(t.Context(), sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{
 		sdk.TextBlock("Change "), sdk.ResourceLinkBlock("a", "file://"+file), sdk.TextBlock(" like "),
 		sdk.ResourceBlock(sdk.EmbeddedResourceResource{TextResourceContents: &sdk.TextResourceContents{Uri: "file://" + dir + "/b.txt", Text: "TEXT"}}),
-		sdk.ImageBlock("aGk=", "image/png"),
+		sdk.ImageBlock("iVBORw0KGgo=", "image/jpeg"),
 	}})
 	require.NoError(t, err)
 	require.Equal(t, sdk.StopReasonEndTurn, resp.StopReason)
 	parts := model.Requests()[0].Messages[0].Parts
 	require.Len(t, parts, 3)
 	require.Contains(t, parts[0].(*aycoder.Text).Text, "b.txt:\n\nTEXT")
-	require.Equal(t, []byte("hi"), parts[1].(*aycoder.Media).Data)
+	require.Equal(t, &aycoder.Media{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\n")}, parts[1], "the type is what the image has")
 	require.Equal(t, "Change a.txt like b.txt", parts[2].(*aycoder.Text).Text)
 
 	all := e.take()
@@ -657,8 +657,8 @@ func TestClientLeaves(t *testing.T) {
 	require.NoError(t, aycoder.CheckHistory(messages))
 }
 
-// Clients that attach files send links without a space between them.
-func TestNamesInPrompts(t *testing.T) {
+// Clients that attach files send links without a space between them, and some an image that is none.
+func TestContent(t *testing.T) {
 	s := &conversation{dir: "/w"}
 	link := func(name string) sdk.ContentBlock { return sdk.ResourceLinkBlock(name, "file:///w/"+name) }
 	for want, blocks := range map[string][]sdk.ContentBlock{
@@ -670,4 +670,6 @@ func TestNamesInPrompts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
+	_, _, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("aGVsbG8=", "image/png")})
+	require.ErrorContains(t, err, "of no type that is known")
 }

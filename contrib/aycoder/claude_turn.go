@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -58,7 +60,13 @@ func (m *userMessage) input() (in aycoder.Input, err error) {
 		case b.Type == "text":
 			in.Parts = append(in.Parts, &aycoder.Text{Text: b.Text})
 		case b.Type == "image" && b.Source != nil && (len(b.Source.Data) > 0 || b.Source.URL != ""):
-			in.Parts = append(in.Parts, &aycoder.Media{Type: b.Source.MediaType, Data: b.Source.Data, URL: b.Source.URL})
+			m := &aycoder.Media{Type: b.Source.MediaType, Data: b.Source.Data, URL: b.Source.URL}
+			if m.URL == "" { // a model would refuse the conversation from then on
+				if m.Type = http.DetectContentType(m.Data); !strings.HasPrefix(m.Type, "image/") {
+					return in, unsupported("an image of the type %s", m.Type)
+				}
+			}
+			in.Parts = append(in.Parts, m)
 		default:
 			return in, unsupported("parts of messages of the type %q", b.Type)
 		}
