@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,10 +73,10 @@ func appendMedia(parts []aycoder.Part, kind, name, data string) ([]aycoder.Part,
 	if err != nil {
 		return nil, invalid("data in a prompt is not base64")
 	}
-	if strings.HasPrefix(kind, "image/") { // a model would refuse the conversation from then on
-		if kind = http.DetectContentType(raw); !strings.HasPrefix(kind, "image/") {
-			return nil, invalid("an image in a prompt is of no type that is known")
-		}
+	if seen := http.DetectContentType(raw); strings.HasPrefix(seen, "image/") {
+		kind = seen
+	} else if slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+		return nil, invalid("an image in a prompt is not of the type " + kind) // a model would refuse the conversation from then on
 	}
 	return append(parts, &aycoder.Media{Type: kind, Name: name, Data: raw}), nil
 }

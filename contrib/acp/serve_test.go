@@ -671,5 +671,8 @@ func TestContent(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	_, _, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("aGVsbG8=", "image/png")})
-	require.ErrorContains(t, err, "of no type that is known")
+	require.ErrorContains(t, err, "not of the type image/png")
+	_, parts, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("PHN2Zy8+", "image/svg+xml")}) // which no model is shown
+	require.NoError(t, err)
+	require.Equal(t, []aycoder.Part{&aycoder.Media{Type: "image/svg+xml", Data: []byte("<svg/>")}}, parts)
 }
