@@ -278,8 +278,11 @@ func (p *printer) complain(res *aycoder.Result, failed error, code int) {
 			if need.Allow != "" {
 				rule = "allow it with -allow " + quoteShell(clean(need.Allow)) + ", or "
 			}
-			fmt.Fprintf(p.a.stderr, "aycoder: %s needs approval: %s (%srun without -p%s)\n",
-				cleanLine(need.Tool), cleanLine(need.Subject), rule, again)
+			what := cleanLine(need.Tool) + " needs approval"
+			if need.Subject != "" {
+				what += ": " + cleanLine(need.Subject)
+			}
+			fmt.Fprintf(p.a.stderr, "aycoder: %s (%srun without -p%s)\n", what, rule, again)
 		}
 	case code == exitConflicts:
 		fmt.Fprintln(p.a.stderr, "aycoder: changes were left out because they conflict with yours: "+
