@@ -115,11 +115,6 @@ func (c *chat) answerByKey(q *question) (byte, error) {
 			return 0, errInterrupt
 		case isKey(k, "ctrl+d") && c.editor.Empty():
 			return endOfInput, nil
-		case isKey(k, "ctrl+z", "ctrl+g"):
-			q.Hide() // it is not on the screen meanwhile
-			c.typed(k)
-			q.Show(time.Now())
-			continue
 		}
 		switch q.Key(k, !c.editor.Empty()) {
 		case tty.Answered:

@@ -17,6 +17,7 @@ import (
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
 	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
@@ -140,6 +141,27 @@ func sentence(r *rand.Rand) string {
 		words[i] = sentenceWords[r.IntN(len(sentenceWords))]
 	}
 	return strings.Join(words, " ")
+}
+
+// Behind an editor, which any key may open, the question is on the screen anew.
+func TestKeyBehindAnEditor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, true)
+		d.editor = line.New(line.Options{Bindings: map[string]string{"ctrl+x": "edit"}})
+		d.edit = func(_ string, text []byte) ([]byte, error) { time.Sleep(time.Minute); return text, nil }
+		done := d.asks(t)
+		time.Sleep(askedAfter + time.Minute)
+		d.types(t, "\x18")
+		time.Sleep(time.Minute + 100*time.Millisecond)
+		d.types(t, "y")
+		synctest.Wait()
+		require.Zero(t, d.ran)
+		require.Equal(t, "y", d.editor.Text())
+		d.types(t, "\x1b")
+		<-done
+		require.Zero(t, d.ran)
+		d.keys.Close()
+	})
 }
 
 // Sentences are typed at 20 to 120 words a minute. Each is begun before the question, and goes on behind it, with a

@@ -278,7 +278,7 @@ func (u *ui) typed(k tty.Key) line.Event {
 	u.lastKey = k.At
 	switch {
 	case isKey(k, "ctrl+z"):
-		_ = u.Suspend() // where that is not possible, the key does nothing
+		u.lend(func() { _ = u.Suspend() }) // where that is not possible, the key does nothing
 		return line.Event{}
 	case isKey(k, "ctrl+v") && u.image != nil:
 		text, err := u.image()
@@ -292,9 +292,17 @@ func (u *ui) typed(k tty.Key) line.Event {
 	}
 	ev := u.editor.Key(k)
 	if ev.Kind == line.EditText {
-		u.editElsewhere()
+		u.lend(u.editElsewhere)
 	}
 	return ev
+}
+
+// lend does what needs the whole terminal. An open question is not on the screen meanwhile.
+func (u *ui) lend(f func()) {
+	f()
+	if u.asked != nil {
+		u.asked.Show(time.Now())
+	}
 }
 
 // editElsewhere opens what is being typed in the user's editor.

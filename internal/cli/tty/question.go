@@ -47,7 +47,7 @@ const (
 // Show tells that the question is on the screen since a time.
 func (q *Question) Show(at time.Time) { q.shown = at }
 
-// Hide tells that the question is not on the screen any more, as during an editor.
+// Hide tells that the question is not on the screen any more.
 func (q *Question) Hide() { q.shown, q.focused = time.Time{}, false }
 
 // Typed tells the time of a key that was not for the question to judge, such as those
