@@ -76,7 +76,7 @@ func (k *call) completeZsh(b *strings.Builder) {
 	b.WriteString("\t)\n\tif ((CURRENT == 2)) && [[ $PREFIX != -* ]]; then\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tcase $words[2] in\n")
 	for _, c := range k.subcommands() {
 		if words := c.words(); words != nil {
-			fmt.Fprintf(b, "\t%s) compadd -- %s; return ;;\n", c.name, strings.Join(words, " "))
+			fmt.Fprintf(b, "\t%s) compadd -- %s || _files; return ;;\n", c.name, strings.Join(words, " "))
 		}
 	}
 	b.WriteString("\tesac\n\t_arguments \\\n")

@@ -121,7 +121,7 @@ func parse(args []string) (*options, error) {
 
 // check reports flags that do not go together, and sets those that others imply.
 func (o *options) check() error {
-	if o.input == formatEvents && o.output == formatText {
+	if o.input == formatEvents && (o.output == formatText || o.output == formatEvents) {
 		o.print, o.output = true, formatEvents
 	}
 	switch {
@@ -130,7 +130,7 @@ func (o *options) check() error {
 	case o.input != "" && o.input != formatEvents:
 		return fmt.Errorf("-input %s: there is events", o.input)
 	case o.input != "" && (o.output != formatEvents || o.schema != "" || o.prompt != "" || len(o.images) > 0):
-		return errors.New("-input events goes without -output, -schema, -i and a prompt: prompts come from stdin")
+		return errors.New("-input events goes without -output json, -schema, -i and a prompt: prompts come from stdin")
 	case o.output != formatText && !o.print:
 		return fmt.Errorf("-output %s goes with -p", o.output)
 	case o.schema != "" && !o.print:

@@ -188,6 +188,9 @@ func TestCompletion(t *testing.T) {
 		for _, name := range append(commands, flags[:len(flags)-1]...) {
 			require.Contains(t, got.out, strings.TrimPrefix(name, "-"), shell)
 		}
+		if shell == "zsh" {
+			require.Contains(t, got.out, " export import fork rename delete trim -all -json -h || _files; return", "the name of a file")
+		}
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +100,10 @@ func TestParse(t *testing.T) {
 		{"allow adds up", "-allow a -allow=b,c", options{allow: []string{"a", "b,c"}}, ""},
 		{"format without -p", "-output json", options{}, "goes with -p"},
 		{"missing value", "-p -model", options{}, "needs an argument"},
+		{"events in", "-input events", options{print: true, input: formatEvents, output: formatEvents}, ""},
+		{"events in and out", "-input events -output events", options{print: true, input: formatEvents, output: formatEvents}, ""},
+		{"events in only", "-input events -output json", options{}, "goes without -output json"},
+		{"no format", "-input events -output yaml", options{}, "there are text, json and events"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +113,7 @@ func TestParse(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			tt.want.output = formatText
+			tt.want.output = cmp.Or(tt.want.output, formatText)
 			require.Equal(t, &tt.want, o)
 		})
 	}
