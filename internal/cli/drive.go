@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
@@ -192,6 +194,8 @@ func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
 	d.begin()
 	var res aycoder.Result
 	var failed error
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
 	steps, next := stepping(d.events(ctx, d.s.Runtime, in, &res))
 	for open := true; open; {
 		select {
@@ -213,6 +217,10 @@ func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
 			}
 			if err := d.during(ctx, l); err != nil {
 				d.refuse(l, err)
+			}
+		case <-beat.C: // a call may take long before the next line tells
+			if d.lines == nil && readerGone(d.a.stdout) {
+				d.broken = syscall.EPIPE
 			}
 		}
 		if d.broken != nil {

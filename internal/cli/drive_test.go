@@ -26,6 +26,7 @@ type driven struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	in    io.WriteCloser
+	out   io.ReadCloser
 	lines *bufio.Scanner
 }
 
@@ -35,10 +36,10 @@ func (k *kept) drive(args ...string) *driven {
 	var err error
 	d.in, err = d.cmd.StdinPipe()
 	require.NoError(k.t, err)
-	out, err := d.cmd.StdoutPipe()
+	d.out, err = d.cmd.StdoutPipe()
 	require.NoError(k.t, err)
 	d.cmd.Stderr = os.Stderr
-	d.lines = bufio.NewScanner(out)
+	d.lines = bufio.NewScanner(d.out)
 	d.lines.Buffer(nil, 1<<20)
 	require.NoError(k.t, d.cmd.Start())
 	return d
@@ -73,6 +74,23 @@ func (d *driven) ends(code int) {
 	}
 	_ = d.cmd.Wait()
 	require.Equal(d.t, code, d.cmd.ProcessState.ExitCode())
+}
+
+// When the other program has died, a call that works ends, although nothing is written meanwhile.
+func TestDriverDies(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("only the next line tells here")
+	}
+	k := newKept(t, newService(t, calls("bash", `{"command":"sleep 1000"}`), says("Done.", "end_turn")))
+	d := k.drive("-allow", "bash")
+	d.send(object{"type": "prompt", "text": "wait"})
+	d.until("tool_start")
+	require.NoError(t, d.in.Close())
+	require.NoError(t, d.out.Close())
+	_ = d.cmd.Wait()
+	require.Equal(t, exitPipe, d.cmd.ProcessState.ExitCode())
+	require.Contains(t, k.command(exitOK, "sessions", "show", k.ids()[0]).out, "wait")
 }
 
 func TestDrive(t *testing.T) {
