@@ -40,6 +40,9 @@ func megabyte() string {
 }
 
 func write(way string) error {
+	if way == "stops" {
+		return stopAgain()
+	}
 	state, err := term.MakeRaw(0)
 	if err != nil {
 		return err

@@ -109,8 +109,11 @@ func resizes() (<-chan os.Signal, func()) {
 }
 
 // stopGroup stops the process group, as Ctrl-Z does, and returns when it goes on. A group
-// that no shell can continue is not stopped by the system.
+// that no shell can continue is not stopped by the system. No process is started meanwhile: if one stopped
+// before it runs its program, this process would wait for it, and the shell for both.
 func stopGroup() error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGCONT)
 	defer signal.Stop(c)

@@ -1,0 +1,4 @@
+package tty
+
+// StopGroup is what Suspend does with the process group.
+var StopGroup = stopGroup
