@@ -112,6 +112,9 @@ func resizes() (<-chan os.Signal, func()) {
 // that no shell can continue is not stopped by the system. No process is started meanwhile: if one stopped
 // before it runs its program, this process would wait for it, and the shell for both.
 func stopGroup() error {
+	if p, err := os.FindProcess(os.Getpid()); err == nil { // package os has tried then, without the lock, what the system can
+		_ = p.Release()
+	}
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	c := make(chan os.Signal, 1)
