@@ -139,7 +139,7 @@ func (c *comparison) run(ctx context.Context) error {
 		return nil
 	}
 	for _, f := range c.s.files {
-		if root, _ := rootpath.Cut(f.path); root == "" && !c.tracked[f.path] { // another root is no part of the repository
+		if root, _ := rootpath.Cut(f.path); root == "" && !c.tracked[f.path] { // another root does not belong to the repository
 			c.state.Untracked = append(c.state.Untracked, f.path)
 		}
 	}

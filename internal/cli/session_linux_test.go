@@ -71,7 +71,7 @@ func TestSessionThatIsNotKept(t *testing.T) {
 	p.ends(exitOK)
 }
 
-// A directory is no place for sessions if nothing can be made in it.
+// Sessions are not kept in a directory in which nothing can be made.
 func TestPlaceThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	k := newKept(t, newService(t, says("ok", "end_turn")))
