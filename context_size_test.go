@@ -160,6 +160,38 @@ func TestChatNeverDiesOfItsSize(t *testing.T) {
 	t.Logf("%d runs, %d failed, %d requests were too large", runs, failed, refusals)
 }
 
+// A call whose thinking alone is larger than the window ends its run: it can neither be shortened nor left
+// out. The prompts after it have answers again.
+func TestThinkingLargerThanTheWindow(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		m := &smallModel{t: t, window: 20_000, silent: silent, plan: func(n int) []any {
+			call := use(fmt.Sprintf("c%d", n), "read", `{"text":"40"}`)
+			if n == 1 {
+				return calls(&aycoder.BlockDone{Part: &aycoder.Thinking{Text: strings.Repeat("hmm ", 20_000)}}, call)
+			}
+			return calls(call)
+		}}
+		read, err := aycoder.NewTool("read", "Reads.", func(ctx context.Context, _ *aycoder.Invocation, in moreArgs) (*aycoder.ToolResult, error) {
+			out, err := sized(ctx, in.Text)
+			return aycoder.TextResult(out), err
+		}, aycoder.WithEffect(aycoder.EffectReadOnly))
+		require.NoError(t, err)
+		l := newLoop(t, m, aycoder.WithTools(read))
+		var history []*aycoder.Message
+		for n := range 6 {
+			var res aycoder.Result
+			_, err := collect(l.Run(t.Context(), aycoder.Input{Messages: history, Prompt: fmt.Sprintf("turn %d", n)}, aycoder.Into(&res)))
+			history = res.Messages
+			if n == 1 {
+				require.ErrorAs(t, err, new(*aycoder.ContextTooLargeError))
+				m.refused = nil
+				continue
+			}
+			require.NoError(t, err, "turn %d", n)
+		}
+	}
+}
+
 type moreArgs struct {
 	Text string `json:"text"`
 	More string `json:"more,omitempty"`

@@ -15,7 +15,8 @@ import (
 //
 // The part always includes what the model cannot do without: the first request, the prompts of the
 // current exchange, and the calls whose outputs the model has not seen. A message of more than a
-// quarter of the limit is shortened.
+// quarter of the limit is shortened. Thinking and blocks of a provider cannot be: if such a call is
+// too large with them, it is left out from the next prompt on.
 
 const (
 	// minLimit is the smallest limit. A conversation that cannot be cut to it cannot be sent.
@@ -75,6 +76,10 @@ func (c cut) move(messages []*Message) cut {
 		c.from = from
 	}
 	c.size = sizeOf(excerpt(messages, c.from, c.limit), 0)
+	if last := len(messages) - 1; c.size > c.limit && c.from < last && isPrompt(messages[last]) {
+		c.from = last
+		c.size = sizeOf(excerpt(messages, last, c.limit), 0)
+	}
 	return c
 }
 
