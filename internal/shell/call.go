@@ -217,7 +217,11 @@ func (c *call) redirect(r *syntax.Redirect) {
 		return
 	}
 	for _, b := range x.braces(r.Word) {
-		for _, w := range x.fields(b) {
+		words := x.fields(b)
+		if len(words) == 0 { // an error for bash, a file without a name for dash
+			c.raise(NeedsApproval, "redirects to nothing")
+		}
+		for _, w := range words {
 			c.redirectTo(r, w)
 		}
 	}

@@ -261,6 +261,7 @@ var asks = map[string][]string{
 		"compgen -v; rm x",
 	},
 	"redirects": {
+		"sh -c 'echo >> $1'", "f() { echo > $1; }; f", "echo > $@", "cat < $@",
 		"cat < a > /dev/stdin", "ls 3< a > /dev/fd/3", "ls 1< a > /dev/stdout", "ls 2< a > /dev/stderr", "cat < a 1<&0 > /dev/stdout",
 		"cat < a >&0 > /dev/stdout", "cat < a 2>&00 > /dev/stderr", "cat < a 1<&0- > /dev/stdout", "cat < a 3<&0 1>&3 > /dev/stdout",
 		"{ ls > /dev/stdout; } 1< a", "while read -r x; do echo \"$x\" > /dev/stdin; done < a", "cat < a > /dev/fd/0",
