@@ -50,6 +50,7 @@ var (
 		"for f in *.txt; do %s; done", "for f in a.txt b.txt; do %s; done", "if %s; then echo y; fi", "while read -r f; do %s; break; done < a.txt",
 		"f=a.txt; %s", "f=-o; %s", "timeout 2 %s", "env LC_ALL=C %s", "LC_ALL=C %s", "env X=out %s", "nice %s", "command %s", "%s 2>/dev/null", "%s > out",
 		"%s >/dev/null 2>&1", "%s # \\\ntouch out", "%s # touch out", "%s \\\n  a.txt", "bash -c '%s'", "sh -c '%s'", "find . -name 'a*' | xargs %s", "ls *.txt | xargs -n1 %s",
+		"bash -c '%s \"$0\"' -o", "sh -c '%s $0 $1' a.txt -o", "bash -c '%s $0' --out=out",
 		"find . -name '*.txt' -exec %s {} \\;", "find . -name 'a*' -exec %s {} +", "git ls-files -z | xargs -0 %s", "printf '%%s\\n' a.txt | xargs -I{} %s {}",
 		"fn() { %s; }; fn a.txt", "case a in a) %s;; esac", "cd src && %s", "cd src; %s; cd ..", "cat <<EOF\n$(%s)\nEOF", "cat <<'EOF' | %s\ntouch out\nEOF", "%s <<< 'touch out'",
 		"%s < a.txt", "%s && touch out", "%s; ls", "diff <(%s) a.txt", "[[ -n $(%s) ]] && echo y", "[ -f a.txt ] && %s", "x='a[$(touch out)]'; %s", "set -e; %s", "echo {a,b} | %s",

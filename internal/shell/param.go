@@ -150,7 +150,7 @@ func (x expander) special(name string) (word, bool) {
 func (x expander) positional(n int) (word, bool) {
 	switch {
 	case n == 0:
-		return word{text: "bash"}, true
+		return x.st.name, true
 	case x.st.lost:
 		return word{kind: anything, many: true}, false
 	case n > len(x.st.args):

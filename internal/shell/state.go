@@ -137,6 +137,7 @@ type state struct {
 	funcs map[string]*syntax.Stmt // those that are defined for sure
 	dirs  []string                // where it may be; the first if all commands succeeded; none if not known
 	args  []word                  // the positional parameters
+	name  word                    // $0, which is any word behind the script of sh -c
 	lost  bool                    // the positional parameters are not known
 	stdin word
 	went  []string // where it is if the last statement succeeded; none if that says nothing
@@ -147,7 +148,7 @@ type state struct {
 // never allowed. Only the variables that the script itself sets are known: those of the
 // environment are not.
 func (k *walker) start() *state {
-	st := &state{vars: map[string]word{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}}
+	st := &state{vars: map[string]word{}, funcs: map[string]*syntax.Stmt{}, stdin: word{kind: anything}, name: word{text: "bash"}}
 	if k.world.Dir != "" {
 		st.dirs = []string{k.world.Dir}
 	}

@@ -260,6 +260,12 @@ var asks = map[string][]string{
 		"env", "printenv", "printenv AWS_SECRET", "export", "set", "declare -p", "history",
 		"compgen -v; rm x",
 	},
+	"the name of a script": {
+		"bash -c 'find . \"$0\"' -delete", "sh -c 'find . $0' -delete", "sh -c 'sort $0' -ox", "bash -c 'sort \"$0\" a' -ox", "sh -c '\"$0\" --version' ./x",
+		"bash -c '$0 --help' touch", "sh -c 'cat $0' /etc/passwd", "sh -c 'cat \"$0\"' .env", "sh -c 'cat $0' ../x", "ls | xargs sh -c 'sort \"$0\"'",
+		"sh -c 'sort $0' *", "sh -c 'f() { sort $0; }; f' -ox", "bash -c 'sh -c \"find . \\$0\" $0' -delete", "bash -c \"bash -c 'sort \\$0' \\$0\" -ox",
+		"timeout 5 bash -c 'find . $0' -delete", "find . -exec sh -c 'sort $0' -ox \\;",
+	},
 	"redirects": {
 		"sh -c 'echo >> $1'", "f() { echo > $1; }; f", "echo > $@", "cat < $@",
 		"cat < a > /dev/stdin", "ls 3< a > /dev/fd/3", "ls 1< a > /dev/stdout", "ls 2< a > /dev/stderr", "cat < a 1<&0 > /dev/stdout",

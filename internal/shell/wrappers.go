@@ -386,7 +386,13 @@ func (c *call) inScript(rest []word) {
 		return
 	}
 	inner := c.st.child()
-	inner.args = plain(rest, 2)
+	inner.args, inner.name = plain(rest, 2), word{text: c.cmd.Argv[0]}
+	if len(rest) > 1 {
+		inner.name = rest[1]
+		if rest[1].many || rest[1].kind == glob { // the first of several words
+			inner.name = word{kind: anything, many: true, env: rest[1].env, net: rest[1].net}
+		}
+	}
 	inner.lost = slices.ContainsFunc(rest, func(w word) bool { return w.many || w.kind == glob })
 	declared, lang, active := c.k.declared, c.k.lang, c.k.active
 	c.k.declared, c.k.active = map[string]int{}, nil
