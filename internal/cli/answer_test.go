@@ -253,7 +253,7 @@ func TestDeliberateAnswers(t *testing.T) {
 		{"line yes", false, []string{"yes\n"}, "done"},
 		{"line no", false, []string{"no\n", "\n"}, "refused"},
 	}
-	times := 25
+	times := 29
 	if timed.Reduced(t) {
 		times = 3
 	}
