@@ -167,12 +167,22 @@ func (x expander) unset(parts []syntax.WordPart) string {
 	return text.String()
 }
 
-// unknownVar reports whether a part is a plain variable whose value is not known, so that
-// it may be empty.
+// unknownVar reports whether a part is a variable whose value is not known, or what an operator
+// makes of it, so that it may be empty: ${dir%/} is, and ${dir:-/tmp} and ${dir:?} are not.
 func (x expander) unknownVar(p syntax.WordPart) bool {
 	e, ok := p.(*syntax.ParamExp)
-	if !ok || !plainParam(e) {
+	if !ok || e.Param == nil || e.Excl || e.Length || e.Names != 0 {
 		return false
+	}
+	if e.Exp != nil {
+		switch e.Exp.Op {
+		case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+			return false
+		case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			if x.single(e.Exp.Word) != (word{}) {
+				return false
+			}
+		}
 	}
 	v, _ := x.value(e.Param.Value)
 	return v.kind == anything

@@ -469,6 +469,7 @@ var denied = []string{
 	"kill -9 -1", "kill -KILL -1", "kill -s KILL -1", ":(){ :|:& };:", "f(){ f|f& };f",
 	"env rm -rf /", "timeout 5 rm -rf /", "ls; rm -rf / --no-preserve-root", "echo $(rm -rf /)",
 	"eval 'rm -rf /'", "ls | xargs rm -rf /",
+	"rm -rf \"${UNSET:-}/\"", "rm -rf \"${UNSET%/}\"/*", "rm -rf ${UNSET##*/}/", "rm -rf \"${UNSET:+$UNSET}/\"",
 	"rm -rf \"$UNSET\"/", "rm -rf $UNSET/", "rm -rf \"$UNSET\"/*", "rm -rf ${A}${B}/*", "rm -fr \"$PREFIX/usr\"",
 	"rm -rf \"${DIR}/\"*", "cd src; rm -rf \"$OUT\"/", "reboot", "shutdown", "shutdown -h now", "sudo shutdown -r now",
 	"poweroff", "halt", "init 6", "init 0", "telinit 0", "systemctl reboot", "systemctl --force poweroff", "/sbin/reboot",
@@ -484,7 +485,7 @@ func TestDenied(t *testing.T) {
 	for _, cmd := range []string{"rm -rf node_modules", "rm -rf ./build", "rm -rf /tmp/x", "rm -rf /ws/dist",
 		"rm x", "find . -delete", "chmod -R u+w src", "kill 123", "git clean -fdx", "rm -rf *",
 		"mkfs.ext4 disk.img", "mv src /tmp", "ls /", "echo 'rm -rf /'", "rm -rf \"$OUT\"", "rm -rf \"$OUT/build\"",
-		"rm -rf \"$(cat dir)\"/", "rm -rf \"${OUT:?}\"/", "rm \"$OUT\"/", "shutdown -c", "systemctl restart x", "init 3",
+		"rm -rf \"$(cat dir)\"/", "rm -rf \"${OUT:?}\"/", "rm -rf \"${OUT:-build}/\"", "rm \"$OUT\"/", "shutdown -c", "systemctl restart x", "init 3",
 		"echo reboot", "git log --grep=reboot"} {
 		assert.False(t, shell.Analyze(cmd, world).Deny, cmd)
 	}
