@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/option"
 )
 
 // A Library has models: the [Hub] with its files on this machine, or a server of Ollama.
@@ -180,9 +181,7 @@ func NewHub(opts ...HubOption) (*Hub, error) {
 		h.dir = filepath.Join(home, "hub")
 	}
 	errs := []error{WithEndpoint(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"))(h)}
-	for _, o := range opts {
-		errs = append(errs, o(h))
-	}
+	errs = append(errs, option.Apply(h, opts))
 	if h.dir == "" {
 		errs = append(errs, &aycoder.ConfigError{Option: "WithDir", Err: errors.New("there is no home directory")})
 	}

@@ -245,7 +245,7 @@ func TestHubErrors(t *testing.T) {
 	_, err = h.Files(t.Context(), testRepo)
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "secret")
-	_, err = NewHub(WithEndpoint("ftp://x"), WithConnections(0))
+	_, err = NewHub(WithEndpoint("ftp://x"), WithConnections(0), nil)
 	_, ok = errors.AsType[*aycoder.ConfigError](err)
 	assert.True(t, ok)
 }

@@ -74,6 +74,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/aycoder/aycoder/internal/option"
 	"github.com/aycoder/aycoder/journal"
 )
 
@@ -140,10 +141,8 @@ func WithPatience(d time.Duration) Option {
 // this package has migrated the tables, the error is a [*VersionError].
 func Open(ctx context.Context, address string, opts ...Option) (*Store, error) {
 	s := &Store{settings: settings{schema: "aycoder", hold: 15 * time.Second, patience: 10 * time.Second}, open: map[string]bool{}}
-	for _, o := range opts {
-		if err := o(&s.settings); err != nil {
-			return nil, fmt.Errorf("open the database of sessions: %w", err)
-		}
+	if err := option.Apply(&s.settings, opts); err != nil {
+		return nil, fmt.Errorf("open the database of sessions: %w", err)
 	}
 	if err := s.connect(ctx, address); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database of sessions: %w", err), s.Close())

@@ -86,7 +86,7 @@ func TestLimitedRole(t *testing.T) {
 
 // The options are checked, and an error does not show the password.
 func TestOpenErrors(t *testing.T) {
-	for _, o := range []Option{WithSchema(""), WithSchema(strings.Repeat("x", 64)), WithLease(time.Millisecond), WithPatience(-1)} {
+	for _, o := range []Option{nil, WithSchema(""), WithSchema(strings.Repeat("x", 64)), WithLease(time.Millisecond), WithPatience(-1)} {
 		if _, err := Open(t.Context(), "", o); err == nil {
 			t.Error("a wrong option is taken")
 		}
