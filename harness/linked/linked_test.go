@@ -241,11 +241,11 @@ func TestCodeInWorktree(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, rt.Close())
-		tail := ""
+		var tail strings.Builder
 		for _, p := range model.Requests()[0].Tail {
-			tail += p.Text
+			tail.WriteString(p.Text)
 		}
-		require.Equal(t, !moved, strings.Contains(tail, "topic"), tail)
+		require.Equal(t, !moved, strings.Contains(tail.String(), "topic"), tail.String())
 	}
 }
 
