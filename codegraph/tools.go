@@ -260,19 +260,20 @@ func qualifier(name string) (of, last string) {
 	return of[strings.LastIndexByte(of, '.')+1:], name[i+1:]
 }
 
-// declared returns the declarations of a name, which may have its type before a dot, below a path.
+// declared returns the declarations of a name, which may have its type, its package or its module before a dot, below a path.
 func (s *Snapshot) declared(name, below string) (found []Found) {
 	of, last := qualifier(name)
 	for _, f := range s.files {
 		if f.facts == nil || below != "." && f.path != below && !strings.HasPrefix(f.path, below+"/") {
 			continue
 		}
+		module := strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))
 		for i, d := range f.facts.Decls {
 			parent := d.Of
 			if d.Parent >= 0 {
 				parent = f.facts.Decls[d.Parent].Name
 			}
-			if d.Name == last && (of == "" || parent == of || path.Base(f.facts.Package) == of) {
+			if d.Name == last && (of == "" || parent == of || module == of || path.Base(f.facts.Package) == of) {
 				found = append(found, Found{Path: f.path, Decl: i})
 			}
 		}

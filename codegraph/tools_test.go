@@ -92,6 +92,8 @@ func TestToolsLookFirst(t *testing.T) {
 		return res.Parts[0].(*aycoder.Text).Text
 	}
 	require.Contains(t, ask("dependents", `{"path":"cart/cart.go"}`), "main.go")
+	write(t, dir, "goods/tea.py", "def brew():\n    pass\n")
+	require.Contains(t, ask("symbol", `{"name":"goods.tea.brew"}`), "goods/tea.py:1")
 	file := strconv.Quote(filepath.Join(dir, "cart", "cart.go"))
 	require.Contains(t, ask("dependents", `{"path":`+file+`}`), "main.go")
 	require.Contains(t, ask("symbol", `{"name":"New","path":`+file+`}`), "cart/cart.go:7")
