@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -371,7 +372,7 @@ func (g *Graph) why(_ context.Context, s *Snapshot, in whyArgs) (*answer, error)
 
 func (g *Graph) findFile(_ context.Context, s *Snapshot, in findArgs) (*answer, error) {
 	query := in.Query
-	if rel, ok := g.rel(query); ok && strings.Contains(query, "/") {
+	if rel, ok := g.rel(query); ok && (strings.HasPrefix(query, "./") || filepath.IsAbs(query)) {
 		query = rel
 	}
 	found := s.Find(query, 30)
