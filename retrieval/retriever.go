@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -148,7 +149,7 @@ func (r *Retriever) Put(ctx context.Context, files ...File) error {
 	if err := r.put(ctx, files); err != nil {
 		return fmt.Errorf("put files: %w", err)
 	}
-	return r.embedPending(ctx)
+	return r.embedPending(ctx, nil)
 }
 
 // put adds files to the index of words.
@@ -179,26 +180,32 @@ func (r *Retriever) Embed(ctx context.Context) error {
 	r.mu.Lock()
 	clear(r.refused)
 	r.mu.Unlock()
-	return r.embedPending(ctx)
+	return r.embedPending(ctx, nil)
 }
 
-// embedPending is Embed without the texts that were refused before.
-func (r *Retriever) embedPending(ctx context.Context) error {
+// embedPending is Embed without the texts that were refused before. It does nothing if another call is still at it when late
+// fires.
+func (r *Retriever) embedPending(ctx context.Context, late <-chan time.Time) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
+	case <-late:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	var refusals int
 	var refusal error
 	for {
-		items, texts := r.next()
-		if len(items) == 0 {
+		ids := r.waiting()
+		if len(ids) == 0 {
 			return refusal
 		}
-		if err := r.embedSome(ctx, items, texts, &refusals, &refusal); err != nil {
-			return err
+		for some := range slices.Chunk(ids, batchTexts) {
+			items, texts := r.still(some)
+			if err := r.embedSome(ctx, items, texts, &refusals, &refusal); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -255,14 +262,22 @@ func (r *Retriever) done(items []Vector) {
 	}
 }
 
-// next returns the chunks to embed next, in the order of their IDs, so that those of a file come together.
-func (r *Retriever) next() (items []Vector, texts []string) {
+// waiting returns the IDs of the chunks to embed, in an order in which those of a file come together.
+func (r *Retriever) waiting() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(r.pending)), func(id string) bool { return r.refused[id] })
-	for _, id := range ids[:min(len(ids), batchTexts)] {
-		items = append(items, Vector{Item: r.chunks[id].Item})
-		texts = append(texts, r.pending[id])
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.pending)), func(id string) bool { return r.refused[id] })
+}
+
+// still returns those of some chunks that still have no vector.
+func (r *Retriever) still(ids []string) (items []Vector, texts []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, id := range ids {
+		if text, ok := r.pending[id]; ok {
+			items = append(items, Vector{Item: r.chunks[id].Item})
+			texts = append(texts, text)
+		}
 	}
 	return items, texts
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/providers/google"
 	"github.com/aycoder/aycoder/providers/ollama"
 	"github.com/aycoder/aycoder/providers/openai"
@@ -266,6 +267,32 @@ func TestRefusedTexts(t *testing.T) {
 		require.ErrorIs(t, r.Put(t.Context(), files...), refusal, name)
 		require.Less(t, e.calls, 20, "%s: all are refused", name)
 	}
+}
+
+// The time of embedding grows with the number of chunks, and not with its square.
+func TestEmbeddingIsLinear(t *testing.T) {
+	timed.Serial(t)
+	put := func(n int) time.Duration {
+		e, number := &fakeEmbedder{dim: 4}, float32(0)
+		e.bad = func(vectors [][]float32) [][]float32 { // all different
+			for _, v := range vectors {
+				number++
+				v[0], v[1] = number, 1
+			}
+			return vectors
+		}
+		r, err := retrieval.New(t.Context(), retrieval.WithEmbedder(e))
+		require.NoError(t, err)
+		var files []retrieval.File
+		for i := range n {
+			files = append(files, file(fmt.Sprintf("f%d.go", i), fmt.Sprintf("package p%d", i)))
+		}
+		start := timed.CPU()
+		require.NoError(t, r.Put(t.Context(), files...))
+		return timed.CPU() - start
+	}
+	const few, times = 4000, 8
+	timed.AtMost(t, put(few*times), 2*times*put(few), "32,000 chunks, compared with 4,000")
 }
 
 // A service that is busy is asked again, one that refuses is not.

@@ -29,6 +29,7 @@ const (
 	excerptLines = 12
 	excerptLine  = 200 // bytes
 	embedTime    = 10 * time.Second
+	othersTime   = time.Second // for vectors that the host or another call makes
 )
 
 type toolArgs struct {
@@ -47,7 +48,7 @@ with an exact text, search for the text instead.`
 // files are those of the graph. Before each search, it brings the retriever up to date with them: with what the
 // graph knows as source code, so no file is read that [codegraph.FS] keeps back. If there is an embedder, it makes the
 // vectors that are missing for at most ten seconds, and says how many are still missing. A host that does not
-// want to wait for this calls [Retriever.Embed] meanwhile. If the embedder fails, or has no vector of the query after
+// want to wait for this calls [Retriever.Embed] meanwhile: then a search waits for at most one second. If the embedder fails, or has no vector of the query after
 // ten seconds more, the result says so, and has the pieces with words of the query. Secrets that have a known form are replaced by placeholders.
 func Tool(r *Retriever, graph *codegraph.Graph, files codegraph.FS) (aycoder.Tool, error) {
 	if r == nil || graph == nil || files == nil {
@@ -80,7 +81,7 @@ func (t *tool) call(ctx context.Context, _ *aycoder.Invocation, in toolArgs) (*a
 		return nil, err
 	}
 	embedding, cancel := context.WithTimeout(ctx, embedTime)
-	failure := t.embedPending(embedding)
+	failure := t.embedPending(embedding, time.After(othersTime))
 	cancel()
 	searching, cancel := context.WithTimeout(ctx, embedTime) // the query becomes a vector, too
 	found, err := t.Search(searching, in.Query, min(cmp.Or(max(in.Limit, 0), defaultHits), maxHits), filter)

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
@@ -168,6 +170,37 @@ func TestToolEmbedsInSteps(t *testing.T) {
 		require.Contains(t, ask(t, tool, map[string]any{"query": "goods7"}), "86 of 150 pieces are not embedded yet")
 		require.NotContains(t, ask(t, tool, map[string]any{"query": "goods7"}), "embed")
 	})
+}
+
+// A search hardly waits for the vectors that the host makes meanwhile.
+func TestToolDoesNotWaitForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		files := mapFiles{fstest.MapFS{"f.go": {Data: []byte("package a\n\nfunc goods() {}\n")}}}
+		g, err := codegraph.New(files)
+		require.NoError(t, err)
+		e := &fakeEmbedder{dim: 32, fail: func(int) error { <-time.After(time.Minute); return nil }}
+		r, err := retrieval.New(t.Context(), retrieval.WithEmbedder(quickQueries{e}))
+		require.NoError(t, err)
+		tool, err := retrieval.Tool(r, g, files)
+		require.NoError(t, err)
+		var host sync.WaitGroup
+		host.Go(func() { assert.NoError(t, r.Put(t.Context(), file("other.go", "package other"))) })
+		defer host.Wait()
+		synctest.Wait()
+		start := time.Now()
+		got := ask(t, tool, map[string]any{"query": "goods"})
+		require.Contains(t, got, "f.go:1-3")
+		require.Contains(t, got, "2 of 2 pieces are not embedded yet")
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+// quickQueries embeds queries at once.
+type quickQueries struct{ *fakeEmbedder }
+
+func (e quickQueries) EmbedQuery(_ context.Context, text string) ([]float32, error) {
+	return hashed(text, e.dim), nil
 }
 
 // stuck is an embedder that never answers.
