@@ -165,7 +165,7 @@ func growTree(t *testing.T, dir string, rnd *rand.Rand) {
 	}
 	if rnd.IntN(5) == 0 { // a repository in this one is not of it
 		inner := filepath.Join(dir, pick(dirs), "inner")
-		require.NoError(t, os.Mkdir(inner, 0o700))
+		require.NoError(t, os.MkdirAll(inner, 0o700)) // the directory may be gone again
 		git(t, inner, "init", "-q")
 		require.NoError(t, os.WriteFile(filepath.Join(inner, "x.go"), nil, 0o600))
 	}
