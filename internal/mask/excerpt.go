@@ -74,12 +74,13 @@ func (f *finder) looseLines() {
 		if len(line) > maxAfter || len(inLine) > 0 || strings.Contains(line, prefix) {
 			continue
 		}
-		if i, j := webKeyPart(line); i < j {
-			parts = append(parts, looseLine{n, from + i, from + j})
+		skip := content(line)
+		if i, j := webKeyPart(line[skip:]); i < j {
+			parts = append(parts, looseLine{n, from + skip + i, from + skip + j})
 			continue
 		}
-		if a, ok := pairedValue(before, line); ok {
-			f.spans = append(f.spans, span{from: from + a.from, to: from + a.from + len(a.value), kind: byPlace})
+		if a, ok := pairedValue(before, line[skip:]); ok {
+			f.spans = append(f.spans, span{from: from + skip + a.from, to: from + skip + a.from + len(a.value), kind: byPlace})
 			continue
 		}
 		if len(line) < awsSecretSize {
@@ -108,6 +109,12 @@ func (f *finder) addNear(lines []looseLine, others []int, most int, kind string)
 			f.spans = append(f.spans, span{from: s.from, to: s.to, kind: kind})
 		}
 	}
+}
+
+// content returns where a line begins, behind its number or the sign of a diff.
+func content(line string) int {
+	at := len(line) - len(strings.TrimLeft(line, " \t+-"))
+	return at + numbered(line[at:])
 }
 
 // webKeyLines is how many lines a JSON web key has at most, one for each part.
@@ -142,7 +149,7 @@ func pairedValue(before, line string) (a assignment, ok bool) {
 	if at == 0 {
 		return a, false
 	}
-	a.name = valueName(before)
+	a.name = valueName(before[content(before):])
 	a.read(line[at:], at)
 	return a, a.secret(strengthOf(a.name))
 }
@@ -175,7 +182,7 @@ const looseKind = "key-or-certificate"
 // also one of base64, so it is taken off only from a line that is too wide with it.
 func keyText(line string) string {
 	whole := strings.TrimSpace(line)
-	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line), lastWord(whole)} {
+	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line), blamed(line)} {
 		if (len(v) == 64 || len(v) == 70 || len(v) == 76) && isBase64(v) {
 			return v
 		}
@@ -183,10 +190,13 @@ func keyText(line string) string {
 	return ""
 }
 
-// lastWord returns the last word of a line, as in one of git blame.
-func lastWord(line string) string {
-	line = strings.TrimSpace(line)
-	return strings.TrimRight(line[strings.LastIndexByte(line, ' ')+1:], "$")
+// blamed returns what a line of git blame or bat has behind its number, or "".
+func blamed(line string) string {
+	i := strings.LastIndexAny(line, ")│")
+	if before := strings.TrimRight(line[:max(i, 0)], " "); before == "" || !digits.has(before[len(before)-1]) {
+		return ""
+	}
+	return bare(strings.TrimLeft(line[i:], ")│"))
 }
 
 // looseKey reports whether such a text may be of a private key: letters of both cases and

@@ -302,6 +302,11 @@ func (r source) excerpts() []sample {
 	add("jwk in lines", "{\n  \"kty\": \"EC\",\n  \"crv\": \"P-256\",\n  \"d\": \""+d+"\"\n}\n", d)
 	add("jwk with the type behind", "{\"keys\": [{\n  \"d\" : \""+d+"\",\n  \"kty\": \"OKP\"\n}]}\n", d)
 	add("kubernetes variable", "env:\n- name: DB_PASSWORD\n  value: \""+pw+"\"\n", pw)
+	add("kubernetes variable that is numbered", "    12\t- name: DB_PASSWORD\n    13\t  value: \""+pw+"\"\n", pw)
+	add("kubernetes variable that was found", "a/b.yaml-12-- name: DB_PASSWORD\na/b.yaml:13:  value: "+pw+"\n", pw)
+	add("kubernetes variable in a diff", "+- name: DB_PASSWORD\n+  value: "+pw+"\n", pw)
+	add("jwk in lines that are numbered", "     2\t  \"kty\": \"EC\",\n     3\t  \"d\": \""+d+"\"\n", d)
+	add("page of bat", "   4 │ "+page[0]+"\n   5 │ "+page[1]+"\n", page[1])
 	add("pair in lines", "{\n  \"Name\": \"API_TOKEN\",\n  \"Value\": \""+r.an(6)+pw+"\"\n}\n", pw)
 	return out
 }

@@ -73,6 +73,7 @@ func TestExcerptsAreMasked(t *testing.T) {
 		"-----BEGIN PUBLIC KEY-----\n" + r.lines(5), r.hex(64) + "\n" + r.hex(64) + "\n",
 		r.b64(63), r.b64(65), "x = " + r.b64(64), r.an(40) + "\n", "commit " + r.hex(40) + "\n" + r.b64(40),
 		strings.Repeat("abcdefgh", 8) + "\n", "go.sum h1:" + r.b64(64),
+		"type NoMethod GoogleCloudAiplatformV1beta1GroundingChunkMapsPlaceAnswerSources\n",
 	} {
 		require.Equal(t, text, m.Excerpt(text))
 	}

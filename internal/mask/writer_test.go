@@ -104,7 +104,7 @@ func TestLine(t *testing.T) {
 	assert.NotContains(t, m.Line(key), key)
 	assert.NotContains(t, m.Line("    12\t"+key), key)
 	assert.NotContains(t, m.Line("0a1b2c3d (Me 2026-01-02 10:00:00 +0000  4) "+key), key)
-	for _, s := range []string{"compiling x", "", newSource(1).hex(40), "abc"} {
+	for _, s := range []string{"compiling x", "", newSource(1).hex(40), "abc", "see projects/123/locations/US/dataExchanges/456"} {
 		assert.Equal(t, s, m.Line(s))
 	}
 }
