@@ -273,7 +273,7 @@ func (c count) bounds() bool {
 		return true
 	}
 	before := c.before[max(0, len(c.before)-50):]
-	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "less than", "cannot exceed", "window", "length of"},
+	return slices.ContainsFunc([]string{"max", "limit", "<=", "size (", "than the", "less than", "cannot exceed", "window", "context length of"},
 		func(w string) bool { return strings.Contains(before, w) })
 }
 

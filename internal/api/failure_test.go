@@ -104,6 +104,7 @@ func TestFailures(t *testing.T) {
 		{"llama.cpp, numbers that say nothing", 400, `{"error":{"code":400,"message":"too large","type":"exceed_context_size_error","n_prompt_tokens":-1,"n_ctx":4096}}`, large, 0, 0},
 		{"vllm answer too long", 400, openai("'max_tokens' or 'max_completion_tokens' is too large: 500. This model's maximum context length is 4096 tokens and your request has 3900 input tokens (500 > 4096 - 3900). None", "BadRequestError", "400"), large, 4400, 4096},
 		{"lm studio too long", 400, `{"error":"Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."}`, large, 5000, 4096},
+		{"length before limit", 400, openai("The total length of 140000 tokens exceeds the context window of 131072 tokens.", "", "context_length_exceeded"), large, 140000, 131072},
 		{"moonshot too long", 400, openai("Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)", "invalid_request_error", ""), large, 300000, 262144},
 		{"copilot too long", 400, openai("prompt token count of 150000 exceeds the limit of 128000", "", "model_max_prompt_tokens_exceeded"), large, 150000, 128000},
 		{"tgi too long", 422, `{"error":"Input validation error: ` + "`inputs`" + ` must have less than 4096 tokens. Given: 5021","error_type":"validation"}`, large, 5021, 4096},
