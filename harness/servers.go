@@ -128,7 +128,7 @@ func (b *builder) connect(ctx context.Context, name string, s config.Server, all
 	if err != nil {
 		return nil, errors.Join(err, source.Close())
 	}
-	of.take(list)
+	of.offered, _ = of.take(list)
 	return of, nil
 }
 
@@ -137,6 +137,7 @@ func (b *builder) add(of *served) {
 	if of == nil {
 		return
 	}
+	b.choose(of)
 	for _, t := range of.offered {
 		b.addTool("servers", "of server "+of.name, t)
 	}
@@ -270,18 +271,18 @@ type served struct {
 	fault   string         // that was told
 }
 
-// take notes what the source offers now. It reports whether that has changed.
-func (s *served) take(list []aycoder.Tool) bool {
+// take notes what the source offers now, and returns those that are wanted. It reports whether that has changed.
+func (s *served) take(list []aycoder.Tool) (wanted []aycoder.Tool, changed bool) {
 	if !s.recheck && slices.Equal(s.last, list) {
-		return false
+		return nil, false
 	}
-	s.recheck, s.last, s.offered = false, slices.Clone(list), nil
+	s.recheck, s.last = false, slices.Clone(list)
 	for _, t := range list {
 		if s.wants(t.Spec().Name) {
-			s.offered = append(s.offered, s.wrap(t))
+			wanted = append(wanted, s.wrap(t))
 		}
 	}
-	return true
+	return wanted, true
 }
 
 func (s *served) wants(name string) bool {
@@ -340,18 +341,36 @@ func (b *builder) ask(ctx context.Context, s *served) {
 	list, err := s.source.Tools(ctx)
 	b.heard(s)
 	fault := ""
-	b.served.mu.Lock()
 	if err != nil {
 		fault = err.Error()
-	} else if s.take(list) {
-		s.offered = b.withoutDisabled(s.offered)
-		b.choose(s)
+	} else {
+		b.accept(s, list)
 	}
-	b.served.mu.Unlock()
 	if fault != s.fault && ctx.Err() == nil {
 		if s.fault = fault; fault != "" {
 			b.Notify("servers", fmt.Sprintf("the tools of server %s stay as they were: %s", s.name, fault))
 		}
+	}
+}
+
+// accept takes what a source offers now. The host's filter is asked without the lock, since it may ask the runtime.
+func (b *builder) accept(s *served, list []aycoder.Tool) {
+	x := &b.served
+	x.mu.Lock()
+	offered, changed := s.take(list)
+	x.mu.Unlock()
+	if !changed {
+		return
+	}
+	offered = b.withoutDisabled(offered)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before := s.offered
+	s.offered = offered
+	b.choose(s)
+	for _, o := range x.list {
+		free := func(name string) bool { return named(before, name) && !named(s.offered, name) }
+		o.recheck = o.recheck || slices.ContainsFunc(o.clashes, free)
 	}
 }
 

@@ -122,6 +122,35 @@ func TestServersWithOneName(t *testing.T) {
 	}
 }
 
+// A tool that a server does not offer any more leaves its name to that of another server. The host's filter may ask the
+// runtime for what it has.
+func TestServersFreeName(t *testing.T) {
+	sources := map[string]*source{}
+	connect := func(_ context.Context, name string, _ config.Server) (harness.ToolSource, error) {
+		tool, err := aycoder.NewTool("mcp__same", "Of "+name+".", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+			return aycoder.TextResult("done"), nil
+		})
+		sources[name] = &source{tools: []aycoder.Tool{tool}, closer: func() error { return nil }}
+		return sources[name], err
+	}
+	var rt *harness.Runtime
+	filter := func(all []aycoder.Tool) []aycoder.Tool {
+		if rt != nil {
+			require.NotEmpty(t, rt.ToolsNow())
+		}
+		return all
+	}
+	model := script.New(script.Say("1"), script.Say("2"), script.Say("3"))
+	rt = open(t, t.TempDir(), harness.WithClient(model), harness.WithServers(connect), harness.WithToolFilter(filter),
+		harness.WithServer("a", config.Server{Command: "a"}), harness.WithServer("b", config.Server{Command: "b"}))
+	require.Equal(t, []string{"servers: tool mcp__same of server b is left out: there is another of this name"}, run(t, rt, "go"))
+	sources["a"].tools = nil
+	require.Empty(t, run(t, rt, "go"))
+	require.Equal(t, []string{"mcp__same"}, rt.Servers()[1].Tools)
+	specs := model.Requests()[1].Tools
+	require.Equal(t, "Of b.", specs[slices.IndexFunc(specs, func(s *aycoder.ToolSpec) bool { return s.Name == "mcp__same" })].Description)
+}
+
 // A host may make a call of any tool, and it is decided about as one of the model.
 func TestCall(t *testing.T) {
 	rt := open(t, project(t, map[string]string{"a.txt": "hello"}), harness.WithClient(script.New()))
