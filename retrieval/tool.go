@@ -124,7 +124,7 @@ func (t *tool) filter(in toolArgs) (f Filter, err error) {
 			there[string(facts.Language)] = true
 		}
 	}
-	if !there[string(f.Language)] {
+	if len(there) > 0 && !there[string(f.Language)] {
 		return f, fmt.Errorf("there is no code in %q, but in %s", f.Language, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 	}
 	return f, nil

@@ -83,6 +83,14 @@ func TestToolKeepsTheContract(t *testing.T) {
 	)
 }
 
+// Where there is no code, none is in a language.
+func TestToolWithoutCode(t *testing.T) {
+	t.Parallel()
+	tool, dir := shop(t)
+	require.NoError(t, errors.Join(os.RemoveAll(filepath.Join(dir, "cart")), os.RemoveAll(filepath.Join(dir, "pay"))))
+	require.Contains(t, ask(t, tool, map[string]any{"query": "goods", "language": "go"}), "Nothing was found.")
+}
+
 // The tool answers from the files as they are now.
 func TestToolLooksFirst(t *testing.T) {
 	t.Parallel()
