@@ -74,14 +74,15 @@ func (f *finder) looseLines() {
 		if len(line) > maxAfter || len(inLine) > 0 || strings.Contains(line, prefix) {
 			continue
 		}
-		skip := content(line)
-		if i, j := webKeyPart(line[skip:]); i < j {
-			parts = append(parts, looseLine{n, from + skip + i, from + skip + j})
-			continue
-		}
-		if a, ok := pairedValue(before, line[skip:]); ok {
-			f.spans = append(f.spans, span{from: from + skip + a.from, to: from + skip + a.from + len(a.value), kind: byPlace})
-			continue
+		if skip := content(line); skip < len(line) && strings.IndexByte("\"'\\,vV", line[skip]) >= 0 {
+			if i, j := webKeyPart(line[skip:]); i < j {
+				parts = append(parts, looseLine{n, from + skip + i, from + skip + j})
+				continue
+			}
+			if a, ok := pairedValue(before, line[skip:]); ok {
+				f.spans = append(f.spans, span{from: from + skip + a.from, to: from + skip + a.from + len(a.value), kind: byPlace})
+				continue
+			}
 		}
 		if len(line) < awsSecretSize {
 			continue
@@ -113,8 +114,16 @@ func (f *finder) addNear(lines []looseLine, others []int, most int, kind string)
 
 // content returns where a line begins, behind its number or the sign of a diff.
 func content(line string) int {
-	at := len(line) - len(strings.TrimLeft(line, " \t+-"))
-	return at + numbered(line[at:])
+	at := 0
+	blanks := func(more string) {
+		for at < len(line) && (line[at] == ' ' || line[at] == '\t' || strings.IndexByte(more, line[at]) >= 0) {
+			at++
+		}
+	}
+	blanks("+-")
+	at += numbered(line[at:])
+	blanks("")
+	return at
 }
 
 // webKeyLines is how many lines a JSON web key has at most, one for each part.
@@ -182,7 +191,7 @@ const looseKind = "key-or-certificate"
 // also one of base64, so it is taken off only from a line that is too wide with it.
 func keyText(line string) string {
 	whole := strings.TrimSpace(line)
-	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line), blamed(line)} {
+	for _, v := range []string{whole, strings.TrimSpace(whole[numbered(whole):]), bare(line), blamed(whole)} {
 		if (len(v) == 64 || len(v) == 70 || len(v) == 76) && isBase64(v) {
 			return v
 		}
@@ -190,13 +199,19 @@ func keyText(line string) string {
 	return ""
 }
 
-// blamed returns what a line of git blame or bat has behind its number, or "".
+// blamed returns the last word of a line of git blame or bat, which is behind its number, if it is a long one, or "".
 func blamed(line string) string {
-	i := strings.LastIndexAny(line, ")│")
-	if before := strings.TrimRight(line[:max(i, 0)], " "); before == "" || !digits.has(before[len(before)-1]) {
+	i := strings.LastIndexByte(line, ' ')
+	word := strings.TrimRight(line[i+1:], "$")
+	if i < 0 || len(word) < longLine {
 		return ""
 	}
-	return bare(strings.TrimLeft(line[i:], ")│"))
+	before := strings.TrimRight(line[:i], " ")
+	number := strings.TrimRight(strings.TrimRight(before, ")│"), " ")
+	if number == before || number == "" || !digits.has(number[len(number)-1]) {
+		return ""
+	}
+	return word
 }
 
 // looseKey reports whether such a text may be of a private key: letters of both cases and

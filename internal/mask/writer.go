@@ -211,7 +211,7 @@ func lineInKey(line string) bool {
 func (m *Masker) Line(text string) string {
 	v := bare(text)
 	if !isBase64(v) {
-		if v = blamed(text); !looseKey(v) {
+		if v = blamed(strings.TrimSpace(text)); !looseKey(v) {
 			v = ""
 		}
 	}
