@@ -121,8 +121,10 @@ func content(line string) int {
 		}
 	}
 	blanks("+-")
-	at += numbered(line[at:])
-	blanks("")
+	if !strings.HasPrefix(line[at:], `"`) { // a number in a quoted text is its own
+		at += numbered(line[at:])
+		blanks("")
+	}
 	return at
 }
 
@@ -199,7 +201,7 @@ func keyText(line string) string {
 	return ""
 }
 
-// blamed returns the last word of a line of git blame or bat, which is behind its number, if it is a long one, or "".
+// blamed returns the last word of a line of git blame or bat, if it is a long one that is behind the number of the line, or "".
 func blamed(line string) string {
 	i := strings.LastIndexByte(line, ' ')
 	word := strings.TrimRight(line[i+1:], "$")

@@ -305,6 +305,8 @@ func (r source) excerpts() []sample {
 	add("kubernetes variable that is numbered", "    12\t- name: DB_PASSWORD\n    13\t  value: \""+pw+"\"\n", pw)
 	add("kubernetes variable that was found", "a/b.yaml-12-- name: DB_PASSWORD\na/b.yaml:13:  value: "+pw+"\n", pw)
 	add("kubernetes variable in a diff", "+- name: DB_PASSWORD\n+  value: "+pw+"\n", pw)
+	numbers := r.an(20) + "-12-" + r.an(19)
+	add("jwk in dense lines", "{\n\"kty\":\"EC\",\n\"d\":\""+numbers+"\"\n}\n", numbers)
 	add("jwk in lines that are numbered", "     2\t  \"kty\": \"EC\",\n     3\t  \"d\": \""+d+"\"\n", d)
 	add("page of bat", "   4 │ "+page[0]+"\n   5 │ "+page[1]+"\n", page[1])
 	add("pair in lines", "{\n  \"Name\": \"API_TOKEN\",\n  \"Value\": \""+r.an(6)+pw+"\"\n}\n", pw)
