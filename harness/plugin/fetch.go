@@ -37,7 +37,8 @@ type Source struct {
 	Commit string `json:"commit,omitempty"`
 	// Subdir is the directory in it that is the plugin. Default: the top.
 	Subdir string `json:"subdir,omitempty"`
-	// Name is the name of a plugin that has no manifest. Default: that of the directory.
+	// Name is the name of a plugin that has no manifest. Default: that of the directory, with hyphens for what a name cannot
+	// have.
 	Name string `json:"name,omitempty"`
 }
 
