@@ -48,11 +48,11 @@ func (m *messages) Read(p []byte) (int, error) {
 		if len(line) == 0 {
 			return 0, err
 		}
-		if !m.inside {
-			text := bytes.TrimSpace(line)
-			m.skip = !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("["))
-		}
+		begins := !m.inside
 		m.inside = line[len(line)-1] != '\n'
+		if begins { // "[INFO] started" is no batch of messages, and an object of a logger, which is read whole, no message
+			m.skip = !bytes.HasPrefix(bytes.TrimLeft(line, " \t["), []byte("{")) || !m.inside && !bytes.Contains(line, []byte(`"jsonrpc"`))
+		}
 		if !m.skip {
 			m.rest, m.noise = line, 0
 		} else if m.noise += len(line); m.noise > maxMessage {

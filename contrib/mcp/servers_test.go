@@ -169,16 +169,16 @@ func addTexts(s *mcp.Server) {
 func hostile(mode string) {
 	in := bufio.NewReader(os.Stdin)
 	answer := func(id json.RawMessage, result string) {
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, result)
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, strings.ReplaceAll(result, "\n", "")) // a message is one line
 	}
 	tools := `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 	switch mode {
 	case "silent":
 		select {}
 	case "garbage":
-		fmt.Println("{Hello! Server started.}")
+		fmt.Println(`{"jsonrpc": Hello! Server started.}`)
 	case "prints":
-		fmt.Println("Hello! Server started.")
+		fmt.Print("Hello! Server started.\n[INFO] It listens.\n" + `{"level":30,"msg":"ready"}` + "\n")
 	case "children":
 		cmd := exec.Command("sleep", "1000")
 		_ = cmd.Start()
