@@ -73,9 +73,10 @@ func appendMedia(parts []aycoder.Part, kind, name, data string) ([]aycoder.Part,
 	if err != nil {
 		return nil, invalid("data in a prompt is not base64")
 	}
-	if seen := http.DetectContentType(raw); strings.HasPrefix(seen, "image/") {
+	shown := []string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}
+	if seen := http.DetectContentType(raw); slices.Contains(shown, seen) {
 		kind = seen
-	} else if slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+	} else if slices.Contains(shown, kind) {
 		return nil, invalid("an image in a prompt is not of the type " + kind) // a model would refuse the conversation from then on
 	}
 	return append(parts, &aycoder.Media{Type: kind, Name: name, Data: raw}), nil

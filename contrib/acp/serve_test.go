@@ -670,9 +670,16 @@ func TestContent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	_, _, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("aGVsbG8=", "image/png")})
-	require.ErrorContains(t, err, "not of the type image/png")
-	_, parts, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("PHN2Zy8+", "image/svg+xml")}) // which no model is shown
+	for _, kind := range []string{"image/png", "image/jpg"} {
+		_, _, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("aGVsbG8=", kind)})
+		require.ErrorContains(t, err, "not of the type "+kind)
+	}
+	text := "text/plain"
+	_, parts, err := s.content([]sdk.ContentBlock{sdk.ResourceBlock(sdk.EmbeddedResourceResource{ // it begins as a bitmap does
+		BlobResourceContents: &sdk.BlobResourceContents{Uri: "file:///w/a.txt", MimeType: &text, Blob: "Qk1XIGlzIGEgY2Fy"}})})
+	require.NoError(t, err)
+	require.Equal(t, &aycoder.Media{Type: text, Name: "a.txt", Data: []byte("BMW is a car")}, parts[0])
+	_, parts, err = s.content([]sdk.ContentBlock{sdk.ImageBlock("PHN2Zy8+", "image/svg+xml")}) // which no model is shown
 	require.NoError(t, err)
 	require.Equal(t, []aycoder.Part{&aycoder.Media{Type: "image/svg+xml", Data: []byte("<svg/>")}}, parts)
 }
