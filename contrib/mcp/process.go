@@ -50,7 +50,7 @@ func (m *messages) Read(p []byte) (int, error) {
 		}
 		begins := !m.inside
 		m.inside = line[len(line)-1] != '\n'
-		if begins { // "[INFO] started" is no batch of messages, and an object of a logger, which is read whole, no message
+		if begins { // neither "[INFO] started" nor an object of a logger is a message
 			m.skip = !bytes.HasPrefix(bytes.TrimLeft(line, " \t["), []byte("{")) || !m.inside && !bytes.Contains(line, []byte(`"jsonrpc"`))
 		}
 		if !m.skip {
