@@ -54,6 +54,7 @@ func TestAddDir(t *testing.T) {
 		k.service = newService(t, says("Never.", "end_turn"))
 		got := k.run(exitUsage, append([]string{"-p", "go"}, strings.Fields(tt.args)...)...)
 		require.Contains(t, got.err, tt.want, tt.args)
+		require.Contains(t, got.err, "aycoder: -add-dir: ", tt.args)
 		require.Empty(t, k.service.requests())
 	}
 
@@ -79,6 +80,8 @@ func TestAddDirOfTheConfiguration(t *testing.T) {
 	got := runProgram(t, env, "", "-C", k.dir, "-p", "-allow", "write_file", "go")
 	require.Equal(t, exitOK, got.code, got.err)
 	require.FileExists(t, filepath.Join(lib, "a"))
+	require.NoError(t, os.RemoveAll(lib))
+	require.Contains(t, runProgram(t, env, "", "-C", k.dir, "-p", "go").err, "aycoder: tools.dirs: \"lib\": ")
 
 	require.NoError(t, os.MkdirAll(filepath.Join(k.dir, ".aycoder"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(k.dir, ".aycoder", "config.toml"), []byte("[tools.dirs]\nlib = '/etc'\n"), 0o644))

@@ -206,7 +206,7 @@ func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
 			if x.panic != nil {
 				panic(x.panic)
 			}
-			if failed = x.err; x.err == nil {
+			if failed = asSet(x.err, "WithSchema", "-schema"); x.err == nil {
 				d.take(x.ev)
 			}
 			next <- struct{}{}

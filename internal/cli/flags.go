@@ -83,7 +83,7 @@ func flagTable(o *options) []flagDef {
 		{"c", "", "go on with the newest session of this directory", nil, &o.last},
 		{"r", "id", "go on with this session; the beginning of its id is enough", nil, filled(&o.resume)},
 		{"no-session", "", "keep nothing of the conversation on disk", nil, &o.noSession},
-		{"C", "dir", "work in this directory", nil, &o.dir},
+		{"C", "dir", "work in this directory; it may also stand before a command", nil, &o.dir},
 		{"add-dir", "dir", "a further directory, whose files are name:/path; name=dir names it; repeatable", nil, &o.addDirs},
 		{"w", "name", "work in a git worktree with a branch of that name, which can be kept or removed at the end", nil, filled(&o.worktree)},
 		{"profile", "name", "settings of that profile of the configuration", nil, &o.profile},

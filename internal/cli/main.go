@@ -67,9 +67,17 @@ type app struct {
 
 // run does everything and returns the exit code. It cleans up before it returns.
 func (a *app) run(args []string) int {
-	if len(args) > 0 {
-		if c, ok := a.subcommand(args[0]); ok {
-			return a.call(c, args[1:])
+	command, at := args, ""
+	if len(args) > 2 && args[0] == "-C" { // as git has it
+		command, at = args[2:], args[1]
+	}
+	if len(command) > 0 {
+		if c, ok := a.subcommand(command[0]); ok {
+			if err := (&options{dir: at}).enter(); err != nil {
+				a.tell(clean(err.Error()))
+				return exitUsage
+			}
+			return a.call(c, command[1:])
 		}
 	}
 	o, err := parse(args)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -264,7 +265,10 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 		opts = append(opts, harness.WithRoot(r.Name, r.Dir))
 	}
 	if s.Runtime, err = harness.New(ctx, abs, opts...); err != nil {
-		return err
+		if len(o.roots) > 0 {
+			return asSet(err, "WithRoot", "-add-dir")
+		}
+		return asSet(err, "WithRoot", "tools.dirs")
 	}
 	s.closers = append(s.closers, s.Close)
 	allowed, err := parseRules(o.allow, s.Tools)
@@ -277,6 +281,14 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 		}
 	}
 	return nil
+}
+
+// asSet names in an error of an option of the library what the user has set.
+func asSet(err error, option, set string) error {
+	if e, ok := errors.AsType[*aycoder.ConfigError](err); ok && e.Option == option {
+		return &aycoder.ConfigError{Option: set, Err: e.Err}
+	}
+	return err
 }
 
 // parseRules parses the -allow flags.
