@@ -202,8 +202,8 @@ func (f *Forecaster) Of(words string) *Forecast {
 	return out
 }
 
-// Brief is what similar tasks took, in one line, with a bound for -max-cost. It is "" if fewer than ten tasks are known, or the
-// cost of one of the similar ones is not.
+// Brief is what similar tasks took, in one line, with a bound for -max-cost. It is "" if fewer than ten tasks are known,
+// the cost of one of the similar ones is not, or they took less than half a minute and half a cent.
 func (f *Forecaster) Brief(words string) string {
 	if len(f.o.Tasks) < similar {
 		return ""
@@ -212,8 +212,27 @@ func (f *Forecaster) Brief(words string) string {
 	if t.Dollars == nil {
 		return ""
 	}
-	return fmt.Sprintf("The %d most similar tasks took %.0f turns, %.0f minutes and $%.2f as a median; -max-cost %.2f would have held for all of them.",
-		t.Tasks, t.Turns.Median, t.Minutes.Median, t.Dollars.Median, t.MaxCost)
+	took := amount(t.Turns, "turn")
+	switch minutes, dollars := t.Minutes.Median >= 0.5, t.Dollars.Median >= 0.005; {
+	case minutes && dollars:
+		took += fmt.Sprintf(", %s and $%.2f", amount(t.Minutes, "minute"), t.Dollars.Median)
+	case minutes:
+		took += " and " + amount(t.Minutes, "minute")
+	case dollars:
+		took += fmt.Sprintf(" and $%.2f", t.Dollars.Median)
+	default:
+		return ""
+	}
+	return fmt.Sprintf("The %d most similar tasks took %s as a median; -max-cost %.2f would have held for all of them.", t.Tasks, took, t.MaxCost)
+}
+
+// amount is a median in words.
+func amount(r *Range, unit string) string {
+	text := fmt.Sprintf("%.0f %s", r.Median, unit)
+	if text == "1 "+unit {
+		return text
+	}
+	return text + "s"
 }
 
 const (

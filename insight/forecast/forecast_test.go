@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,19 @@ func ExampleForecaster_Of() {
 	//   tokens   13000; these took 4000 to 22000
 	//   dollars  0.50; these took 0.50 to 0.50
 	// a bound that they would have kept: -max-cost 0.50
+}
+
+func TestBrief(t *testing.T) {
+	for want, of := range map[string]forecast.Task{
+		"took 1 turn, 1 minute and $0.01 as a median": task("fix it", 1, time.Minute, 0.006),
+		"took 2 turns and 2 minutes as a median":      task("fix it", 2, 2*time.Minute, 0.001),
+		"took 1 turn and $1.00 as a median":           task("fix it", 1, 29*time.Second, 1),
+		"":                                            task("fix it", 1, 29*time.Second, 0.004),
+	} {
+		got := forecast.New(forecast.Options{Tasks: slices.Repeat([]forecast.Task{of}, 10)}).Brief("fix it")
+		require.Contains(t, got, want)
+		require.Equal(t, want == "", got == "", got)
+	}
 }
 
 func ExampleForecaster_Brief() {

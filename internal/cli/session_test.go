@@ -477,13 +477,13 @@ func TestForesees(t *testing.T) {
 	priced := func(w http.ResponseWriter, r *http.Request) {
 		rec := httptest.NewRecorder()
 		says("Done.", "end_turn")(rec, r)
-		_, _ = io.WriteString(w, strings.ReplaceAll(rec.Body.String(), "claude-test", "claude-haiku-4-5"))
+		_, _ = io.WriteString(w, strings.NewReplacer("claude-test", "claude-haiku-4-5", `"output_tokens":5}`, `"output_tokens":5000}`).Replace(rec.Body.String()))
 	}
 	k := newKept(t, newService(t, priced))
 	for range 10 {
 		require.NotContains(t, k.run(exitOK, "-p", "fix the parser").err, "similar tasks")
 	}
-	require.Regexp(t, `The 10 most similar tasks took 1 turns, 0 minutes and \$0\.\d\d as a median; -max-cost 0\.0[1-9] would have held`,
+	require.Regexp(t, `The 10 most similar tasks took 1 turn and \$0\.0\d as a median; -max-cost 0\.0[1-9] would have held`,
 		k.run(exitOK, "-p", "fix the lexer").err)
 	require.NotContains(t, k.run(exitOK, "-p", "-c", "go on").err, "similar tasks", "it has begun")
 	require.NotContains(t, k.run(exitOK, "-p", "-max-cost", "1", "fix the lexer").err, "similar tasks")
