@@ -41,6 +41,7 @@ type driver struct {
 	*printer
 	s     *session
 	lines <-chan inputLine
+	led   bool         // by another program
 	gone  *atomic.Bool // the input has ended, so that nobody can be asked
 	stop  context.CancelCauseFunc
 	asks  map[string][]*aycoder.Approval // questions by the id of the call, which several agents may use
@@ -71,7 +72,7 @@ func (a *app) drive(o *options) int {
 	}
 	defer s.close()
 	defer a.prune(st) // this one stays, since it is open
-	d := &driver{printer: newPrinter(a, o), s: s, lines: readLines(ctx, a.stdin), gone: gone}
+	d := &driver{printer: newPrinter(a, o), s: s, lines: readLines(ctx, a.stdin), led: true, gone: gone}
 	d.start(s)
 	return d.loop(ctx)
 }
@@ -219,7 +220,7 @@ func (d *driver) turn(ctx context.Context, in aycoder.Input) int {
 				d.refuse(l, err)
 			}
 		case <-beat.C: // a call may take long before the next line tells
-			if d.lines == nil && readerGone(d.a.stdout) {
+			if d.led && d.lines == nil && readerGone(d.a.stdout) {
 				d.broken = syscall.EPIPE
 			}
 		}

@@ -93,6 +93,23 @@ func TestDriverDies(t *testing.T) {
 	require.Contains(t, k.command(exitOK, "sessions", "show", k.ids()[0]).out, "wait")
 }
 
+// With -p, the work is wanted also where nobody reads the answer.
+func TestReaderOfAnswerLeaves(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no sleep")
+	}
+	k := newKept(t, newService(t, calls("bash", `{"command":"sleep 2; touch done"}`), says("Done.", "end_turn")))
+	cmd := program(t, k.env(), "-C", k.dir, "-p", "-allow", "bash", "wait")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	require.NoError(t, out.Close())
+	_ = cmd.Wait()
+	require.FileExists(t, filepath.Join(k.dir, "done"))
+	require.Equal(t, exitPipe, cmd.ProcessState.ExitCode())
+}
+
 func TestDrive(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
