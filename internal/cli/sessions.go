@@ -132,13 +132,11 @@ func (c *sessionCall) show(ctx context.Context, e journal.Entry) error {
 	return c.export(ctx, e.ID, "md")
 }
 
-// view returns a conversation, and tells what of it cannot be read. A record that was not written whole was never in it.
+// view returns a conversation, and tells what of it cannot be read.
 func (c *sessionCall) view(ctx context.Context, id string) (*sessions.View, error) {
 	v, damage, err := sessions.Read(ctx, c.store, id)
 	for _, d := range damage {
-		if x, ok := errors.AsType[*journal.DamageError](d); !ok || !x.Torn {
-			c.tell(cleanLine(d.Error()))
-		}
+		c.tell(cleanLine(d.Error()))
 	}
 	return v, err
 }
