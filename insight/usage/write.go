@@ -86,9 +86,9 @@ func (p *Projection) write(b *strings.Builder) {
 	if p == nil {
 		return
 	}
-	fmt.Fprintf(b, "This month, %s: %s", p.Name, usd(&p.Cost))
+	fmt.Fprintf(b, "This month, %s: %s", p.Name, usd(p.Cost))
 	if p.Projected != nil {
-		fmt.Fprintf(b, ", about %s if it goes on like that", usd(p.Projected))
+		fmt.Fprintf(b, ", about %s if it goes on like that", usd(*p.Projected))
 	}
 	b.WriteString("\n")
 	if p.Alert != "" {
@@ -110,7 +110,7 @@ func (r *Return) write(b *strings.Builder) {
 		if t.Multiplier > 0 {
 			fmt.Fprintf(b, ", %.1f times as fast", t.Multiplier)
 		}
-		fmt.Fprintf(b, ", for %s%s\n", usd(&t.Cost), unpriced(t.Unpriced))
+		fmt.Fprintf(b, ", for %s%s\n", usd(t.Cost), unpriced(t.Unpriced))
 	}
 	if r.Net != nil {
 		fmt.Fprintf(b, "  net value at $%.2f an hour: $%.2f\n", r.Rate, *r.Net)
@@ -127,7 +127,7 @@ type table struct {
 }
 
 func (r *Report) tables() []table {
-	outliers := "more than twice the median of " + usd(&r.Median)
+	outliers := "more than twice the median of " + usd(r.Median)
 	return []table{{"by day", r.Days}, {"by model", r.Models}, {"by project", r.Projects}, {"by kind of task", r.Tasks},
 		{"by tool", r.Tools}, {"by agent inside", r.Agents}, {"the dearest sessions", r.Dearest}, {outliers, r.Outliers}}
 }
@@ -151,14 +151,14 @@ func (f Figures) Price() string {
 	if f.Answers > 0 && f.Unpriced == f.Answers {
 		return "price unknown"
 	}
-	return usd(&f.Cost)
+	return usd(f.Cost)
 }
 
-func usd(x *float64) string {
-	if *x > 0 && *x < 0.005 { // which is not free
+func usd(x float64) string {
+	if x > 0 && x < 0.005 { // which is not free
 		return "<$0.01"
 	}
-	return fmt.Sprintf("$%.2f", *x)
+	return fmt.Sprintf("$%.2f", x)
 }
 
 // Line says what was used in words, without what is zero.
@@ -222,7 +222,7 @@ var page string
 // WriteHTML writes the report as one page, which needs nothing else and runs no script.
 func (r *Report) WriteHTML(w io.Writer) error {
 	b := &strings.Builder{}
-	t, err := template.New("page").Funcs(template.FuncMap{"bars": bars, "in": in, "short": short, "usd": usd, "cost": func(x float64) string { return usd(&x) }}).Parse(page)
+	t, err := template.New("page").Funcs(template.FuncMap{"bars": bars, "in": in, "short": short, "usd": usd}).Parse(page)
 	if err == nil {
 		err = t.Execute(b, struct {
 			*Report
@@ -286,7 +286,7 @@ func bars(rows []Row) *plot {
 	for i := range days {
 		most = max(most, value(&days[i]))
 	}
-	p := &plot{Width: 800, Height: 160, First: days[0].Name, Last: days[len(days)-1].Name, Most: usd(&most)}
+	p := &plot{Width: 800, Height: 160, First: days[0].Name, Last: days[len(days)-1].Name, Most: usd(most)}
 	if !cost {
 		p.Most = count(int64(most)) + " tokens"
 	}
