@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/timed"
 	"github.com/aycoder/aycoder/journal"
 )
 
@@ -85,8 +86,8 @@ func TestCodeIsReadOnce(t *testing.T) {
 	dir := at(t)
 	name := filepath.Join(dir, "thing.go")
 	require.NoError(t, os.WriteFile(name, []byte("package a\n\nfunc Thing() {}\n"), 0o644))
-	old := time.Now().Add(-time.Hour) // a file that is newer could change without getting another time
-	require.NoError(t, os.Chtimes(name, old, old))
+	settled := time.Now().Add(2 * time.Second) // a file that is newer could change without getting another time
+	timed.Until(t, func() bool { return time.Now().After(settled) }, "a time to pass")
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	require.NoError(t, err)
 	defer unix.Close(fd)
