@@ -112,7 +112,7 @@ func TestFactsThatComeTooLate(t *testing.T) {
 					cancel()
 				}
 			}}
-			loop, err := aycoder.New(model, aycoder.WithTools(edit), aycoder.WithLimits(aycoder.Limits{Grace: 20 * time.Millisecond}),
+			loop, err := aycoder.New(model, aycoder.WithTools(edit), aycoder.WithLimits(aycoder.Limits{Grace: time.Second / 4}),
 				aycoder.WithApprover(aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { return aycoder.Ask() })))
 			require.NoError(t, err)
 			s, err := session.New(t.Context(), store, loop)
