@@ -213,7 +213,7 @@ func newCage(t *testing.T) cage {
 // traced are the system calls by which a program changes or reaches something.
 const traced = "open,openat,openat2,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,link,linkat,symlink," +
 	"symlinkat,mknod,mknodat,chmod,fchmod,fchmodat,chown,lchown,fchown,fchownat,utime,utimes,utimensat,futimesat,setxattr," +
-	"lsetxattr,fsetxattr,removexattr,lremovexattr,fremovexattr,truncate,ftruncate,connect,bind,kill,execve,execveat,mount,umount2," +
+	"lsetxattr,fsetxattr,removexattr,lremovexattr,fremovexattr,truncate,ftruncate,connect,bind,kill,setpgid,execve,execveat,mount,umount2," +
 	"sethostname,settimeofday,clock_settime,reboot"
 
 // run runs scripts in the cage, and returns the effects that each had.
@@ -251,8 +251,16 @@ func (c cage) run(t *testing.T, scripts []string) (effects map[int]string, ran i
 			continue
 		}
 		ran++
+		leads := map[string]bool{} // a process group, as the program timeout does to end what it has started
 		for line := range strings.Lines(string(log)) {
-			if effect(line) {
+			pid, call, _ := strings.Cut(line, " ")
+			call = strings.TrimSpace(call)
+			to, _, _ := strings.Cut(strings.TrimPrefix(call, "kill("), ",")
+			switch {
+			case strings.HasPrefix(call, "setpgid("):
+				leads[pid] = leads[pid] || strings.HasPrefix(call, "setpgid(0, 0)")
+			case strings.HasPrefix(call, "kill(") && leads[pid] && (to == "0" || strings.Contains("\n"+string(log), "\n"+to+" ")):
+			case effect(line):
 				effects[i] = strings.TrimSpace(line)
 			}
 		}
@@ -300,9 +308,9 @@ func TestEffectsAreSeen(t *testing.T) {
 	needsCage(t)
 	scripts := []string{"touch out", "rm notes.txt", "mv src/x out", "chmod 600 a.txt", "touch -d 2001-01-01 a.txt", "mkdir out", "ln -s a.txt out",
 		"echo x >> a.txt", ": > out", "./src/x.sh", "cat < /dev/tcp/127.0.0.1/9", "kill -0 1", "cp a.txt /tmp/x", "touch ~/x", "sed -i s/a/b/ a.txt",
-		"git status; git add b.txt", "awk 'BEGIN{system(\"touch out\")}'", "sort -o a.txt a.txt", "truncate -s0 a.txt"}
+		"git status; git add b.txt", "awk 'BEGIN{system(\"touch out\")}'", "sort -o a.txt a.txt", "truncate -s0 a.txt", "timeout 5 sh -c 'kill -0 1'"}
 	c := newCage(t)
-	effects, ran := c.run(t, append(scripts, "ls -la", "cat a.txt | sort | uniq -c", "git log --oneline", "git status", "ls > /dev/null 2>&1"))
+	effects, ran := c.run(t, append(scripts, "ls -la", "cat a.txt | sort | uniq -c", "git log --oneline", "git status", "ls > /dev/null 2>&1", "timeout 0.1 sleep 4"))
 	if ran == 0 {
 		t.Skip("skipped: strace does not work here")
 	}
