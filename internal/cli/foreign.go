@@ -41,6 +41,7 @@ type foreignLine struct {
 	Summary    string          `json:"summary"`
 	Title      string          `json:"customTitle"`
 	Message    json.RawMessage `json:"message"`
+	said       foreignMessage  // what is in Message; empty if there is none
 	// of Codex
 	Payload *foreignItem `json:"payload"`
 }
@@ -50,12 +51,6 @@ type foreignMessage struct {
 	ID      string          `json:"id"`
 	Role    aycoder.Role    `json:"role"`
 	Content json.RawMessage `json:"content"`
-}
-
-// said returns the message of a line, which is empty if there is none.
-func (l *foreignLine) said() (m foreignMessage) {
-	_ = json.Unmarshal(l.Message, &m)
-	return m
 }
 
 // A foreignItem is the payload of a line of Codex.
@@ -93,6 +88,7 @@ func readForeign(r io.Reader) (*foreignSession, error) {
 	for sc.Scan() {
 		var l foreignLine
 		if json.Unmarshal(bytes.ToValidUTF8(sc.Bytes(), []byte("\uFFFD")), &l) == nil {
+			_ = json.Unmarshal(l.Message, &l.said)
 			lines = append(lines, l)
 		}
 	}
@@ -126,11 +122,10 @@ func branchOf(lines []foreignLine) []foreignLine {
 	}
 	answers := map[string]bool{}
 	for _, l := range lines {
-		answers[l.said().ID] = answers[l.said().ID] || on[l.UUID]
+		answers[l.said.ID] = answers[l.said.ID] || on[l.UUID]
 	}
 	for _, l := range lines {
-		said := l.said()
-		on[l.UUID] = on[l.UUID] || said.ID != "" && answers[said.ID] || on[l.ParentUUID] && bytes.Contains(said.Content, []byte(`"tool_result"`))
+		on[l.UUID] = on[l.UUID] || l.said.ID != "" && answers[l.said.ID] || on[l.ParentUUID] && bytes.Contains(l.said.Content, []byte(`"tool_result"`))
 	}
 	return slices.DeleteFunc(lines, func(l foreignLine) bool { return l.Sidechain || l.UUID != "" && !on[l.UUID] })
 }
@@ -148,8 +143,7 @@ func (s *foreignSession) add(l *foreignLine) {
 		}
 	case l.Message != nil && !l.Meta:
 		s.dir = cmp.Or(s.dir, l.Dir)
-		m := l.said()
-		s.say(m.Role, l.Timestamp, partsOf(m.Content)...)
+		s.say(l.said.Role, l.Timestamp, partsOf(l.said.Content)...)
 	}
 }
 
