@@ -17,6 +17,8 @@
 // several goroutines.
 package editmatch
 
+import "bytes"
+
 const (
 	maxText   = 64 << 20 // bytes of a text, before and after, and of an edit
 	maxPlaces = 100_000  // that one edit may replace
@@ -70,6 +72,11 @@ func Plan(text []byte, e Edit) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The text already has everything that the edit would write, or one line of it is taken out
+	// where another one of the same form is put in. The model is told, as it believes otherwise.
+	if bytes.Equal(r.Text, text) {
+		return nil, &Error{Kind: NoChange, Level: TrailingSpace, Lines: []int{w.match.Places[0].FirstLine}}
+	}
 	return r, nil
 }
 
@@ -96,11 +103,6 @@ func (w *writer) edit(e Edit) *Error {
 			return err
 		}
 		w.match.Places = append(w.match.Places, h.lines())
-	}
-	// The text already has everything that the edit would write. The model is told, as it
-	// believes otherwise.
-	if len(w.splices) == 0 {
-		return &Error{Kind: NoChange, Level: TrailingSpace, Lines: []int{w.match.Places[0].FirstLine}}
 	}
 	return nil
 }

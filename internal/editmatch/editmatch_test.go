@@ -141,6 +141,8 @@ func TestRefuses(t *testing.T) {
 		{"same in CRLF and LF", "a\r\nb\r\na\nb\n", "a\nb", "x", editmatch.Ambiguous, "in lines 1, 3"},
 		{"the same", "a\n", "a", "a", editmatch.NoChange, "are the same"},
 		{"line endings only", "a\r\nb\r\n", "a\r\nb", "a\nb", editmatch.NoChange, "line endings only"},
+		{"done already in other lines", "\n\r\n\r\n\r\n…", "\n\r\n\r\n\u00a0…", "  \r\n\r\n\n…",
+			editmatch.NoChange, "is as new_string has it"},
 		{"done already", "a\nb\n", "a \nb", "a\nb", editmatch.NoChange, "line 1 is as new_string has it"},
 		{"empty old", "a\n", "", "b", editmatch.EmptyOld, "old_string is empty"},
 		{"indented unlike", "a\n  b\n b\n", "  a\n  b\n  b", "x", editmatch.Unclear,
