@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -377,4 +379,35 @@ func TestPageInBrowser(t *testing.T) {
 	b.press("Enter")
 	b.until(fmt.Sprintf(`document.querySelectorAll("#talk .user").length < %v && document.querySelector("#nodes [aria-current]")?.textContent.includes("Done")`, before))
 	b.shot("back")
+}
+
+// A prompt that is sent as soon as the page says that a run is over begins the next run, even while the connection of the
+// first one is still open, and also when the run is over before the page knows it.
+func TestPromptRightAfterTheEnd(t *testing.T) {
+	b := newBrowser(t)
+	s := newSite(t, commanded(nil), server.WithToken(token)).start()
+	paths := make(chan string, 3)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.srv.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			paths <- r.URL.Path
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
+	b.open(front.URL + "/")
+	b.until(`document.getElementById("login").open`)
+	b.eval(`document.getElementById("token").focus()`)
+	b.write(token)
+	b.press("Enter")
+	b.until(`!document.getElementById("login").open && document.activeElement.id === "prompt"`)
+	prompt := func(words string, answers int) {
+		b.write(words)
+		b.press("Enter")
+		b.until(fmt.Sprintf(`document.getElementById("state").textContent === "Done." && document.querySelectorAll(".answer strong").length === %d`, answers))
+	}
+	prompt("hello", 1)
+	prompt("hello again", 2)
+	b.eval(fmt.Sprintf(`run = %q`, strings.Split(<-paths, "/")[3]))
+	prompt("and again", 3)
 }

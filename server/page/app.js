@@ -31,7 +31,7 @@ async function api(path, body, more = {}) {
 	if (more.stream && res.ok) return res;
 	if (res.status === 204) return null;
 	const value = await res.json();
-	if (!res.ok) throw Object.assign(new Error(value.detail || value.title), { status: res.status });
+	if (!res.ok) throw Object.assign(new Error(value.detail || value.title), { status: res.status, kind: value.kind });
 	return value;
 }
 
@@ -259,7 +259,11 @@ const follow = report(async (id) => {
 					if (!data.length) continue;
 					const ev = JSON.parse(data.join("\n"));
 					show(ev, id);
-					over ||= ev.type === "run_end";
+					if (ev.type === "run_end") { // what is sent from now on begins the next run
+						over = true;
+						run = "";
+						working(false);
+					}
 				}
 			}
 		} catch (e) {
@@ -272,8 +276,7 @@ const follow = report(async (id) => {
 			wait = Math.min(wait * 2, 10_000);
 		}
 	}
-	working(false);
-	run = "";
+	if (stop.signal.aborted) return;
 	list();
 	const s = await api("api/sessions/" + session);
 	usage(s.usage, s.cost);
@@ -289,9 +292,11 @@ const send = report(async () => {
 	const words = $("prompt").value.trim();
 	if (!words) return;
 	if (run) {
-		await api("api/runs/" + run + "/steer", { text: words });
-		$("prompt").value = "";
-		return say("The message goes to the model with its next turn.");
+		const late = await api("api/runs/" + run + "/steer", { text: words }).catch((e) => { if (e.kind !== "over") throw e; return e; });
+		if (!late) {
+			$("prompt").value = "";
+			return say("The message goes to the model with its next turn.");
+		}
 	}
 	const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 	const started = await api("api/prompt", session ? { prompt: words, session } : { prompt: words }, { headers: { "Idempotency-Key": key } });
