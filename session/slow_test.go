@@ -210,7 +210,7 @@ func TestHostFailsWithLateFacts(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			model := &endingModel{ModelClient: script.New(script.Say("one"), script.Say("two")), began: store.slowDown, ended: cancel}
-			loop, err := aycoder.New(model, aycoder.WithLimits(aycoder.Limits{Grace: 20 * time.Millisecond}))
+			loop, err := aycoder.New(model, aycoder.WithLimits(aycoder.Limits{Grace: time.Second / 4}))
 			require.NoError(t, err)
 			s, err := session.New(t.Context(), store, loop)
 			require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestAnotherRunAfterLateFacts(t *testing.T) {
 	var stop context.CancelFunc
 	model := &endingModel{ModelClient: script.New(script.Say("one"), script.Call("edit", nil), script.Say("two")), began: store.slowDown, ended: func() { stop() }}
 	loop, err := aycoder.New(model, aycoder.WithTools(edit), aycoder.WithApprover(verdict(aycoder.Allow())),
-		aycoder.WithLimits(aycoder.Limits{Grace: 20 * time.Millisecond}))
+		aycoder.WithLimits(aycoder.Limits{Grace: time.Second / 4}))
 	require.NoError(t, err)
 	twice := agentFunc(func(ctx context.Context, in aycoder.Input, opts ...aycoder.RunOption) iter.Seq2[aycoder.Event, error] {
 		return func(yield func(aycoder.Event, error) bool) {
