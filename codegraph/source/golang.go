@@ -29,9 +29,11 @@ const (
 
 // A goReader reads the tokens of a file.
 type goReader struct {
-	*tally
+	nameTable
+	useCount
 	goTokens
 	f      *Facts
+	decls  []Decl
 	p      int        // the current token
 	undo   []goScoped // what names meant before, in the order of their declarations
 	types  []int32    // of the values that are being read
@@ -39,6 +41,9 @@ type goReader struct {
 	guard  int32      // the name that a type switch gives to its value
 	depth  int
 	blank  int32 // the number of _
+
+	notation [2 * goLongest]byte // memory for the notation that is being made
+	packer   packer
 }
 
 // A goScoped is a name and what it meant before it was declared in a function.
@@ -48,34 +53,45 @@ type goScoped struct {
 	of    int32
 }
 
-// goBuffers are tokens of files that were read. The next file takes their memory, which is a fifth of all that the
-// graph of a workspace would allocate.
-var goBuffers sync.Pool // of *[]goToken
+// goBuffers have read a file. The next one takes their memory, which is a third of all that the graph of a workspace
+// would allocate.
+var goBuffers = sync.Pool{New: func() any {
+	return &goReader{nameTable: newNameTable(0), useCount: newUseCount(0), packer: packer{nameTable: newNameTable(0)}}
+}}
 
 // maxBuffer bounds what is kept, in tokens.
-const maxBuffer = 1 << 16
+const maxBuffer = 1 << 18
 
-func scanGo(f *Facts, src []byte, part Part) {
+func (g *goReader) scan(f *Facts, src []byte, part Part) {
 	f.Script = bytes.HasPrefix(src, []byte("#!"))
+	g.reset(f, src, part)
+	g.read(&g.nameTable, part)
+	g.blank = g.id([]byte("_"))
+	if g.kind() == goPackage && g.toks[1].kind == goIdent {
+		g.file()
+	}
+	g.decls, f.Decls = f.Decls, append(make([]Decl, 0, len(f.Decls)), f.Decls...)
+	g.f, g.src = nil, nil
+}
+
+// reset makes a reader like a new one for a file, in the memory that it has.
+func (g *goReader) reset(f *Facts, src []byte, part Part) {
 	room := 0
 	if part == All { // to grow takes longer than to read the names
 		room = len(src) / 64
 	}
-	t := newTally(room)
-	toks, _ := goBuffers.Get().(*[]goToken)
-	if toks == nil {
-		toks = new([]goToken)
+	g.nameTable.reset(room)
+	g.useCount.reset(room / 2)
+	f.Decls = g.decls[:0]
+	*g = goReader{
+		nameTable: g.nameTable, useCount: g.useCount, packer: g.packer, f: f, undo: g.undo[:0], types: g.types[:0],
+		goTokens: goTokens{src: src, toks: g.toks[:0], comments: g.comments[:0], words: g.words[:0], open: g.open[:0]},
 	}
-	g := &goReader{tally: t, goTokens: readGo(t, src, part, (*toks)[:0]), f: f}
-	defer func() {
-		if *toks = g.toks; cap(*toks) <= maxBuffer {
-			goBuffers.Put(toks)
-		}
-	}()
-	g.blank = g.id([]byte("_"))
-	if g.kind() != goPackage || g.toks[1].kind != goIdent {
-		return
-	}
+}
+
+// file reads a file from its package clause on.
+func (g *goReader) file() {
+	f := g.f
 	f.Package, f.Generated = g.names[g.toks[1].to], g.isGenerated()
 	for g.p = 2; g.kind() != goEnd; {
 		switch word := g.kind(); word {
@@ -91,7 +107,7 @@ func scanGo(f *Facts, src []byte, part Part) {
 			g.p++
 		}
 	}
-	f.Uses = g.uses()
+	f.Uses = g.uses(g.names)
 	if g.deep {
 		f.Decls, f.Uses = nil, nil
 	}
@@ -168,14 +184,14 @@ func (g *goReader) importSpec() {
 	name := Name{Name: "*"}
 	switch {
 	case !named:
-		name.As = g.tally.name([]byte(goPackageName(p)))
+		name.As = g.names[g.id([]byte(goPackageName(p)))]
 	case as.kind == goIdent:
 		name.As = g.names[as.to]
 	}
 	imp := Import{Path: p, At: Span{t.at, t.to}}
 	if name.As != "_" {
 		imp.Names = []Name{name}
-		g.word(g.tally, g.id([]byte(name.As))).imported = true
+		g.word(&g.nameTable, g.id([]byte(name.As))).imported = true
 	}
 	g.f.Imports = append(g.f.Imports, imp)
 }

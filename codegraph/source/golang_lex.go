@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -251,7 +252,7 @@ type goTokens struct {
 	src      []byte
 	toks     []goToken // then two of the kind goEnd
 	comments []Span
-	words    []goWord          // by the number of a name in the tally
+	words    []goWord          // by the number of a name
 	open     []int32           // the brackets that are not closed, by their indices in toks
 	deep     bool              // there are too many, or too deeply nested ones; then toks are those of the imports
 	unclosed [1 + goCloses]int // how many of them there are of a kind, by goBrackets
@@ -286,13 +287,12 @@ type goWord struct {
 	size     int32 // its length
 }
 
-// readGo reads the tokens of a file, or, for its imports, those before the first other declaration. They take the
-// memory of toks, if it is enough.
-func readGo(names *tally, src []byte, part Part, toks []goToken) goTokens {
-	if room := len(src)/4 + 8; part == All && cap(toks) < room {
-		toks = make([]goToken, 0, room)
+// read reads the tokens of the file, or, for its imports, those before the first other declaration.
+func (g *goTokens) read(names *nameTable, part Part) {
+	src := g.src
+	if part == All {
+		g.toks = slices.Grow(g.toks, len(src)/4+8)
 	}
-	g := goTokens{src: src, toks: toks}
 	l := lexGo(src)
 	ends := false // the end of this line is that of a statement
 	imports := 0  // how many tokens are before the first other declaration
@@ -331,11 +331,10 @@ func readGo(names *tally, src []byte, part Part, toks []goToken) goTokens {
 	for range 2 {
 		g.toks = append(g.toks, goToken{int32(l.at), int32(l.at), goEnd})
 	}
-	return g
 }
 
 // word returns what is known of a name.
-func (g *goTokens) word(names *tally, id int32) *goWord {
+func (g *goTokens) word(names *nameTable, id int32) *goWord {
 	for int(id) >= len(g.words) {
 		name := names.names[len(g.words)]
 		kind := goKeywords[name]

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -243,4 +245,30 @@ func goFiles(t *testing.T) (files []string) {
 		return err
 	}))
 	return files
+}
+
+// The facts of a file do not depend on the files that were read before it, whose memory it takes.
+func TestGoScansAreIndependent(t *testing.T) {
+	sources := []string{"", "x", "package p; func f() {" + strings.Repeat("(", 3000), goExample, goExample[:len(goExample)/2]}
+	files, err := filepath.Glob("golang*.go")
+	require.NoError(t, err)
+	for _, f := range files {
+		src, err := os.ReadFile(f)
+		require.NoError(t, err)
+		sources = append(sources, string(src))
+	}
+	scan := func(i int) *source.Facts {
+		return source.Scan(source.Go, []byte(sources[i/2]), []source.Part{source.All, source.ImportsOnly}[i%2])
+	}
+	var want []*source.Facts
+	for i := range 2 * len(sources) {
+		runtime.GC()
+		runtime.GC() // nothing is kept for this one
+		want = append(want, scan(i))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		i := random.IntN(len(want))
+		require.Equal(t, want[i], scan(i), "source %d", i)
+	}
 }

@@ -1,6 +1,6 @@
 package source
 
-import "strings"
+import "bytes"
 
 // A type is read twice: once for the names that it uses, and once for the notation of [Use] for it, where this is
 // wanted. The second only looks at some of the tokens.
@@ -252,7 +252,9 @@ func (g *goReader) prefixed(prefix []byte, of int32) int32 {
 
 // member returns the notation of a member of what has another one, or 0 if there is none.
 func (g *goReader) member(of, name int32) int32 {
-	return g.memo(key(of, name), func() string { return g.names[of] + "." + g.names[name] })
+	return g.memo(key(of, name), func(text []byte) []byte {
+		return append(append(append(text, g.names[of]...), '.'), g.names[name]...)
+	})
 }
 
 // element and called return the notations of an element of a value, and of the result of calling it.
@@ -260,15 +262,15 @@ func (g *goReader) element(of int32) int32 { return g.apply(of, "[]", -1) }
 func (g *goReader) called(of int32) int32  { return g.apply(of, "()", -2) }
 
 func (g *goReader) apply(of int32, op string, number int32) int32 {
-	return g.memo(key(of, number), func() string {
-		name := g.names[of]
-		if rest, ok := strings.CutPrefix(name, op); ok || of == 0 {
+	return g.memo(key(of, number), func(text []byte) []byte {
+		text = append(text, g.names[of]...)
+		if rest, ok := bytes.CutPrefix(text, []byte(op)); ok || of == 0 {
 			return rest
 		}
 		if g.isMade(of) {
-			return ""
+			return nil
 		}
-		return name + op
+		return append(text, op...)
 	})
 }
 
@@ -279,12 +281,12 @@ func (g *goReader) isMade(of int32) bool {
 }
 
 // memo returns the number of a notation, which is made once for each key.
-func (g *goReader) memo(key uint64, text func() string) int32 {
+func (g *goReader) memo(key uint64, text func(buffer []byte) []byte) int32 {
 	p := g.pair(key)
 	if p.note == 0 {
 		p.note = 1
-		if name := text(); len(name) <= goLongest {
-			p.note += g.id([]byte(name))
+		if name := text(g.notation[:0]); len(name) <= goLongest {
+			p.note += g.id(name)
 		}
 	}
 	return p.note - 1

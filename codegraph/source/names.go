@@ -2,6 +2,7 @@ package source
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 )
 
@@ -23,17 +24,35 @@ type nameSlot struct {
 
 // newNameTable returns a table that has room for a number of names before it grows.
 func newNameTable(room int) nameTable {
+	t := nameTable{seed: maphash.MakeSeed()}
+	t.reset(room)
+	return t
+}
+
+// reset makes a table like a new one, in the memory that it has.
+func (t *nameTable) reset(room int) {
+	t.slots, t.text = emptySlots(t.slots, room), strings.Builder{}
+	t.names = append(slices.Grow(t.names[:0], len(t.slots)/2+1), "")
+}
+
+// emptySlots returns free slots for a number of entries, at least two for each, in the memory of others if it is enough.
+func emptySlots[T any](slots []T, room int) []T {
 	size := 64
 	for size < 2*room {
 		size *= 2
 	}
-	return nameTable{
-		seed: maphash.MakeSeed(), slots: make([]nameSlot, size), names: append(make([]string, 0, size/2+1), ""),
+	if size > cap(slots) {
+		return make([]T, size)
 	}
+	clear(slots[:size])
+	return slots[:size]
 }
 
 // id returns the number of a name.
-func (t *nameTable) id(name []byte) int32 {
+func (t *nameTable) id(name []byte) int32 { return t.number(name, "") }
+
+// number returns the number of a name. A new one is kept as text, or, if that is "", as a copy.
+func (t *nameTable) number(name []byte, text string) int32 {
 	if len(name) == 0 {
 		return 0
 	}
@@ -47,7 +66,10 @@ func (t *nameTable) id(name []byte) int32 {
 	}
 	id := int32(len(t.names))
 	t.slots[i] = nameSlot{hash, id}
-	t.names = append(t.names, t.keep(name))
+	if text == "" {
+		text = t.keep(name)
+	}
+	t.names = append(t.names, text)
 	if 2*len(t.names) > len(t.slots) {
 		t.grow()
 	}

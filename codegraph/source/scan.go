@@ -116,11 +116,15 @@ type usePair struct {
 }
 
 func newUseCount(room int) useCount {
-	size := 64
-	for size < 2*room {
-		size *= 2
-	}
-	return useCount{factor: rand.Uint64() | 1, slots: make([]int32, size), pairs: make([]usePair, 0, size/2)}
+	c := useCount{factor: rand.Uint64() | 1}
+	c.reset(room)
+	return c
+}
+
+// reset makes a count like a new one, in the memory that it has.
+func (c *useCount) reset(room int) {
+	c.slots, c.n = emptySlots(c.slots, room), 0
+	c.pairs = slices.Grow(c.pairs[:0], len(c.slots)/2)
 }
 
 func key(of, name int32) uint64 { return uint64(uint32(of))<<32 | uint64(uint32(name)) }

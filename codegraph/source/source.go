@@ -177,9 +177,10 @@ const (
 // of the source.
 func Scan(lang Language, src []byte, part Part) *Facts {
 	f := &Facts{Language: lang}
+	buffer := goBuffers.Get().(*goReader)
 	switch lang {
 	case Go:
-		scanGo(f, src, part)
+		buffer.scan(f, src, part)
 	case Python:
 		scanPython(f, src)
 	case TypeScript:
@@ -198,29 +199,38 @@ func Scan(lang Language, src []byte, part Part) *Facts {
 		f.Exports = slices.DeleteFunc(f.Exports, func(e Export) bool { return e.Import < 0 })
 	}
 	f.Imports, f.Decls, f.Exports, f.Uses = fit(f.Imports), fit(f.Decls), fit(f.Exports), fit(f.Uses)
-	f.pack()
+	f.pack(&buffer.packer)
+	if max(cap(buffer.toks), cap(buffer.packer.ids)) <= maxBuffer {
+		goBuffers.Put(buffer)
+	}
 	return f
 }
 
+// A packer has the names of a file, and their numbers in the order of eachName.
+type packer struct {
+	nameTable
+	ids []int32
+}
+
 // pack puts the names of a file into one string, each once, so that they take no more memory than they need.
-func (f *Facts) pack() {
-	table := newNameTable(len(f.Decls) + len(f.Uses))
-	ids := make([]int32, 0, 3*(len(f.Decls)+len(f.Uses))+8*len(f.Imports))
+func (f *Facts) pack(p *packer) {
+	p.reset(len(f.Decls) + len(f.Uses))
+	p.ids = p.ids[:0]
 	last, id := "", int32(0)
 	f.eachName(func(s *string) {
 		if *s != last { // they are often the same where they are sorted
-			last, id = *s, table.id([]byte(*s))
+			last, id = *s, p.number([]byte(*s), *s)
 		}
-		ids = append(ids, id)
+		p.ids = append(p.ids, id)
 	})
-	text, at := strings.Join(table.names, ""), 0
-	for i, name := range table.names {
-		table.names[i] = text[at:][:len(name)]
+	text, at := strings.Join(p.names, ""), 0
+	for i, name := range p.names {
+		p.names[i] = text[at:][:len(name)]
 		at += len(name)
 	}
 	i := 0
 	f.eachName(func(s *string) {
-		*s = table.names[ids[i]]
+		*s = p.names[p.ids[i]]
 		i++
 	})
 }
