@@ -1,6 +1,7 @@
 package codegraph
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -108,6 +110,7 @@ type Graph struct {
 	files FS
 	config
 
+	buffers  sync.Pool // of *bytes.Buffer, for the files that are read
 	latest   atomic.Pointer[Snapshot]
 	compared atomic.Pointer[map[string]compared] // by path, of the last look at the repository
 
@@ -297,7 +300,12 @@ func (g *Graph) load(c *change) {
 	if f.size > g.maxSize || !analyzed && path.Ext(f.path) != "" && source.LanguageOf(f.path, nil) == "" {
 		return
 	}
-	data := readAll(g.files, f.path, g.maxSize)
+	buffer, _ := g.buffers.Get().(*bytes.Buffer)
+	if buffer == nil {
+		buffer = new(bytes.Buffer)
+	}
+	defer g.buffers.Put(buffer)
+	data := readInto(buffer, g.files, f.path, g.maxSize)
 	if data == nil {
 		f.size = unread
 		return
@@ -316,7 +324,7 @@ func (g *Graph) scan(f *file, data []byte) {
 		return
 	}
 	if a := g.analyzers[path.Ext(f.path)]; a != nil {
-		if facts, err := a.Scan(f.path, data); err == nil && (facts == nil || fits(facts, len(data))) {
+		if facts, err := a.Scan(f.path, bytes.Clone(data)); err == nil && (facts == nil || fits(facts, len(data))) {
 			f.facts, f.foreign = facts, true
 			return
 		}

@@ -192,16 +192,24 @@ func exists(files FS, name string) bool {
 
 // readAll returns the content of a file, or nil if there is none or it is larger than limit.
 func readAll(files FS, name string, limit int64) []byte {
+	return readInto(new(bytes.Buffer), files, name, limit)
+}
+
+// readInto returns what readAll does, in the memory of a buffer, until that is used again.
+func readInto(data *bytes.Buffer, files FS, name string, limit int64) []byte {
+	data.Reset()
 	f, err := files.Open(name)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	room := int64(bytes.MinRead) // for Buffer to find the end without growing
-	if info, err := f.Stat(); err == nil {
-		room += min(max(info.Size(), 0), limit)
+	if data.Cap() == 0 {
+		room := int64(bytes.MinRead) // for Buffer to find the end without growing
+		if info, err := f.Stat(); err == nil {
+			room += min(max(info.Size(), 0), limit)
+		}
+		data.Grow(int(room))
 	}
-	data := bytes.NewBuffer(make([]byte, 0, room))
 	if n, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil || n > limit {
 		return nil
 	}
