@@ -260,7 +260,7 @@ func (r *cIndex) readNames(file string) map[string]bool {
 // refs finds the names of a file in what it includes, directly or not. The first file that declares a name
 // counts, and the nearer ones are looked at first.
 func (r *cIndex) refs(file string, f *source.Facts) Refs {
-	counts := refCounts{}
+	counts := newRefCounts(0)
 	declared := r.declared(file, f)
 	for _, u := range f.Uses {
 		names := []string{u.Name}

@@ -1,16 +1,16 @@
 package resolve
 
 import (
+	"cmp"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/aycoder/aycoder/internal/order"
 )
 
 // Refs are the references of a file: each declaration once, sorted by To and Name. They do not change.
 type Refs struct {
-	texts []string // the files and names, each once
+	texts []string // the files and names, each once, sorted
 	uses  []refUse
 }
 
@@ -34,19 +34,46 @@ func (r Refs) Equal(other Refs) bool {
 }
 
 // refCounts are the references of a file as they are found: a declaration may be there several times.
-type refCounts []Ref
+type refCounts struct {
+	numbers map[string]int32 // of texts
+	texts   []string         // in the order in which they are found
+	uses    []refUse
+}
+
+func newRefCounts(room int) *refCounts {
+	return &refCounts{numbers: make(map[string]int32, room), texts: make([]string, 0, room), uses: make([]refUse, 0, room)}
+}
+
+// number returns the index of a text.
+func (c *refCounts) number(text string) int32 {
+	n, ok := c.numbers[text]
+	if !ok {
+		n = int32(len(c.texts))
+		c.numbers[text] = n
+		c.texts = append(c.texts, text)
+	}
+	return n
+}
 
 // add is kept out of line, as other small functions here that are called in many places: it makes a program smaller, and
 // they do not matter for its speed.
 //
 //go:noinline
-func (c *refCounts) add(file, name string, n int32) { *c = append(*c, Ref{file, name, n}) }
+func (c *refCounts) add(file, name string, n int32) {
+	u := refUse{name: c.number(name), count: n}
+	if i := len(c.uses); i > 0 && c.texts[c.uses[i-1].file] == file { // as it often is
+		u.file = c.uses[i-1].file
+	} else {
+		u.file = c.number(file)
+	}
+	c.uses = append(c.uses, u)
+}
 
 // whole adds those of the files that nothing is used of, but which are imported as a whole.
 func (c *refCounts) whole(files []string) {
 	used := map[string]bool{}
-	for _, ref := range *c {
-		used[ref.To] = true
+	for _, u := range c.uses {
+		used[c.texts[u.file]] = true
 	}
 	for _, file := range files {
 		if !used[file] {
@@ -55,34 +82,28 @@ func (c *refCounts) whole(files []string) {
 	}
 }
 
-// refs returns the references. It changes the order of c.
-func (c refCounts) refs() Refs {
-	if len(c) == 0 {
+// refs returns the references. It changes c.
+func (c *refCounts) refs() Refs {
+	if len(c.uses) == 0 {
 		return Refs{}
 	}
-	order.By(c, func(a, b *Ref) int {
-		if n := strings.Compare(a.To, b.To); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	numbers := make(map[string]int32, len(c)/2)
-	var texts []string
-	number := func(text string) int32 {
-		n, ok := numbers[text]
-		if !ok {
-			n = int32(len(texts))
-			numbers[text] = n
-			texts = append(texts, text)
-		}
-		return n
+	texts := slices.Clip(slices.Clone(c.texts))
+	slices.Sort(texts)
+	sorted := make([]int32, len(texts)) // the index in texts, by that in c.texts
+	for i, text := range texts {
+		sorted[c.numbers[text]] = int32(i)
 	}
-	uses := make([]refUse, 0, len(c))
-	for i, ref := range c {
-		if i == 0 || c[i-1].To != ref.To || c[i-1].Name != ref.Name {
-			uses = append(uses, refUse{file: number(ref.To), name: number(ref.Name)})
-		}
-		uses[len(uses)-1].count += ref.Count
+	for i, u := range c.uses {
+		c.uses[i].file, c.uses[i].name = sorted[u.file], sorted[u.name]
 	}
-	return Refs{slices.Clip(slices.Clone(texts)), slices.Clip(slices.Clone(uses))}
+	order.By(c.uses, func(a, b *refUse) int { return cmp.Or(int(a.file-b.file), int(a.name-b.name)) })
+	uses := c.uses[:1]
+	for _, u := range c.uses[1:] {
+		if last := &uses[len(uses)-1]; last.file == u.file && last.name == u.name {
+			last.count += u.count
+		} else {
+			uses = append(uses, u)
+		}
+	}
+	return Refs{texts, slices.Clip(slices.Clone(uses))}
 }

@@ -13,8 +13,8 @@ import (
 // A goPackage is the declarations of the files in a directory: usually one package, its tests, and
 // perhaps files for other systems, which all count.
 type goPackage struct {
-	name  string // by which an import knows it
-	files []*goFile
+	name  string    // by which an import knows it
+	files []*goFile // sorted by path
 	order []goPlace // of the declarations: sorted
 }
 
@@ -34,23 +34,24 @@ func newGoPlace(owner, key string, number int, embedded uint64) goPlace {
 	return goPlace(uint64(hash)<<32 | uint64(number)<<1 | embedded)
 }
 
-// A goDecl is a declaration. Owner is the type of a field or method, and "" for others. Key is its name, or
-// "" for an embedded field.
+// A goDecl is a declaration.
 type goDecl struct {
 	*source.Decl
-	owner, key string
-	in         *goFile
+	in *goFile
 }
 
 type goFile struct {
-	path, dir, pkg string
-	test           bool
-	facts          *source.Facts // of a file in a package
-	first          int           // the number of its first declaration in the package
+	path  string
+	of    *goPackage
+	pkg   string // the name of the package in it
+	test  bool
+	facts *source.Facts
+	first int // the number of its first declaration in the package
 }
 
-func newGoFile(file string, f *source.Facts) *goFile {
-	return &goFile{file, path.Dir(file), f.Package, strings.HasSuffix(file, "_test.go"), f, 0}
+// newFile returns a file in the directory of a package.
+func (p *goPackage) newFile(file string, f *source.Facts) *goFile {
+	return &goFile{file, p, f.Package, strings.HasSuffix(file, "_test.go"), f, 0}
 }
 
 func (r *goIndex) readPackage(dir string) *goPackage {
@@ -61,7 +62,7 @@ func (r *goIndex) readPackage(dir string) *goPackage {
 		}
 		file := path.Join(dir, name)
 		if f := r.x.surfaceOf(file); f != nil {
-			p.add(newGoFile(file, f))
+			p.add(p.newFile(file, f))
 		}
 	}
 	order.By(p.order, func(a, b *goPlace) int { return cmp.Compare(*a, *b) })
@@ -87,6 +88,14 @@ func (p *goPackage) add(in *goFile) {
 	}
 }
 
+// file returns the file of a path in the directory of the package.
+func (p *goPackage) file(name string, f *source.Facts) *goFile {
+	if i, found := slices.BinarySearchFunc(p.files, name, func(in *goFile, name string) int { return strings.Compare(in.path, name) }); found {
+		return p.files[i]
+	}
+	return p.newFile(name, f)
+}
+
 // owner returns the type of a field or method.
 func (in *goFile) owner(d *source.Decl) string {
 	if d.Parent >= 0 {
@@ -106,20 +115,21 @@ func (p *goPackage) at(place goPlace) goDecl {
 		i++
 	}
 	in := p.files[i]
-	d := goDecl{Decl: &in.facts.Decls[number-in.first], in: in}
-	d.owner = in.owner(d.Decl)
-	if place&1 == 0 {
-		d.key = d.Name
-	}
-	return d
+	return goDecl{&in.facts.Decls[number-in.first], in}
 }
 
-// find returns the declarations of a name in a type, or in the package if owner is "", that a file sees.
-func (p *goPackage) find(owner, key string, sees func(*goFile) bool) (out []goDecl) {
+// find appends the declarations of a name in a type, or in the package if owner is "", that a file sees. Key is the
+// name, or "" for the embedded fields.
+func (p *goPackage) find(out []goDecl, owner, key string, sees func(*goFile) bool) []goDecl {
 	first := newGoPlace(owner, key, 0, 0)
 	i, _ := slices.BinarySearch(p.order, first)
 	for ; i < len(p.order) && p.order[i]>>32 == first>>32; i++ {
-		if d := p.at(p.order[i]); d.owner == owner && d.key == key && sees(d.in) {
+		d := p.at(p.order[i])
+		name := d.Name
+		if p.order[i]&1 > 0 {
+			name = ""
+		}
+		if name == key && d.in.owner(d.Decl) == owner && sees(d.in) {
 			out = append(out, d)
 		}
 	}
@@ -168,9 +178,13 @@ func (r *goIndex) findScope(file string) goScope {
 }
 
 func (r *goIndex) refs(file string, f *source.Facts) Refs {
-	g := &goRefs{goIndex: r, from: newGoFile(file, f), memo: map[[2]string]goValue{}}
-	counts := make(refCounts, 0, len(f.Uses))
+	if len(f.Uses) == 0 {
+		return Refs{}
+	}
+	g := &goRefs{goIndex: r, from: r.pkg.Get(path.Dir(file)).file(file, f), memo: map[goExpr]goValue{}}
+	counts := newRefCounts(len(f.Uses))
 	for _, u := range f.Uses {
+		g.found = g.found[:0]
 		for _, d := range g.find(u) {
 			if d.in.path != file {
 				counts.add(d.in.path, u.Name, u.Count)
@@ -185,8 +199,15 @@ func (r *goIndex) refs(file string, f *source.Facts) Refs {
 // fields, but not through type parameters and second results.
 type goRefs struct {
 	*goIndex
-	from *goFile
-	memo map[[2]string]goValue // by file and notation
+	from  *goFile
+	memo  map[goExpr]goValue
+	found []goDecl // memory for declarations of which the use of a name needs no more
+}
+
+// A goExpr is the notation of a type in a file.
+type goExpr struct {
+	in   *goFile
+	text string
 }
 
 func (g *goRefs) find(u source.Use) []goDecl {
@@ -198,29 +219,31 @@ func (g *goRefs) find(u source.Use) []goDecl {
 
 // names returns the declarations of a name in the package of a file, or in those that it imports with a dot.
 func (g *goRefs) names(from *goFile, name string) []goDecl {
-	out := g.visible(from.dir, "", name, func(in *goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
+	out := g.visible(from.of, "", name, func(in *goFile) bool { return in.pkg == from.pkg && (from.test || !in.test) })
 	if len(out) > 0 {
 		return out
 	}
+	n := len(g.found)
 	scope := g.scope.Get(from.path)
 	for i, _ := scope.at("."); i < len(scope) && strings.HasPrefix(scope[i].as, "."); i++ {
 		if scope[i].dir != "" {
-			out = append(out, g.exported(scope[i].dir, name)...)
+			g.exported(g.pkg.Get(scope[i].dir), name)
 		}
 	}
-	return out
+	return g.found[n:]
 }
 
 // exported returns the declarations of a name in a package that is imported. A test of the package that is
 // outside of it sees what the tests inside of it declare.
-func (g *goRefs) exported(dir, name string) []goDecl {
-	tests := g.from.test && g.from.dir == dir
-	pkg := g.pkg.Get(dir).name
-	return g.visible(dir, "", name, func(in *goFile) bool { return in.pkg == pkg && (tests || !in.test) })
+func (g *goRefs) exported(p *goPackage, name string) []goDecl {
+	tests := g.from.test && g.from.of == p
+	return g.visible(p, "", name, func(in *goFile) bool { return in.pkg == p.name && (tests || !in.test) })
 }
 
-func (g *goRefs) visible(dir, owner, name string, sees func(*goFile) bool) []goDecl {
-	return g.pkg.Get(dir).find(owner, name, sees)
+func (g *goRefs) visible(p *goPackage, owner, name string, sees func(*goFile) bool) []goDecl {
+	n := len(g.found)
+	g.found = p.find(g.found, owner, name, sees)
+	return g.found[n:]
 }
 
 func everywhere(*goFile) bool { return true }
@@ -228,9 +251,10 @@ func everywhere(*goFile) bool { return true }
 // A goValue is what is known of a value: a type by its name, or one that is made from it, with "[]" and "()" in
 // wrap for what an element and a call take off; or a package.
 type goValue struct {
-	wrap      string
-	dir, name string // name is "" for a package
-	isType    bool   // the type itself, so that a call is a conversion
+	wrap   string
+	pkg    *goPackage // nil if nothing is known
+	name   string     // "" for a package
+	isType bool       // the type itself, so that a call is a conversion
 }
 
 // goDepth is how many declarations are followed for the type of one value, and goTypes in how many types a
@@ -242,7 +266,7 @@ const (
 
 // value returns what the notation of a type in a file stands for.
 func (g *goRefs) value(from *goFile, expr string, depth int) goValue {
-	key := [2]string{from.path, expr}
+	key := goExpr{from, expr}
 	v, ok := g.memo[key]
 	if ok || expr == "" || depth > goDepth {
 		return v
@@ -262,11 +286,13 @@ func (g *goRefs) evaluate(from *goFile, expr string, depth int) goValue {
 	var v goValue
 	scope := g.scope.Get(from.path)
 	if i, ok := scope.at(first); ok {
-		v.dir = scope[i].dir
+		if scope[i].dir != "" {
+			v.pkg = g.pkg.Get(scope[i].dir)
+		}
 	} else {
 		v = g.typeOf(g.names(from, first), depth)
 	}
-	for rest != "" && v.dir != "" {
+	for rest != "" && v.pkg != nil {
 		if rest[0] == '.' {
 			first, rest = cutName(rest[1:])
 			v = g.typeOf(g.member(v, first, depth), depth)
@@ -294,7 +320,7 @@ func (g *goRefs) typeOf(found []goDecl, depth int) goValue {
 	}
 	d := found[0]
 	if d.Kind == source.Type || d.Kind == source.Interface {
-		return goValue{dir: d.in.dir, name: d.Name, isType: true}
+		return goValue{pkg: d.in.of, name: d.Name, isType: true}
 	}
 	v := g.value(d.in, d.Type, depth+1)
 	v.isType = false
@@ -321,7 +347,7 @@ func (g *goRefs) take(v goValue, op string, depth int) goValue {
 
 // underlying returns what a type is declared to be.
 func (g *goRefs) underlying(v goValue, depth int) goValue {
-	for _, d := range g.visible(v.dir, "", v.name, everywhere) {
+	for _, d := range g.visible(v.pkg, "", v.name, everywhere) {
 		u := g.value(d.in, d.Type, depth+1)
 		u.isType = false
 		return u
@@ -332,19 +358,19 @@ func (g *goRefs) underlying(v goValue, depth int) goValue {
 // member returns the declarations of a name in a package, or of a field or method of a type, of those that it
 // embeds, or of the one that it is made from.
 func (g *goRefs) member(v goValue, name string, depth int) []goDecl {
-	if v.dir != "" && v.name == "" {
-		return g.exported(v.dir, name)
+	if v.pkg != nil && v.name == "" {
+		return g.exported(v.pkg, name)
 	}
 	todo := []goValue{v}
 	for i := 0; i < len(todo) && i < goTypes; i++ {
 		v := todo[i]
-		if v.dir == "" || v.wrap != "" {
+		if v.pkg == nil || v.wrap != "" {
 			continue
 		}
-		if found := g.visible(v.dir, v.name, name, everywhere); len(found) > 0 {
+		if found := g.visible(v.pkg, v.name, name, everywhere); len(found) > 0 {
 			return found
 		}
-		for _, d := range g.visible(v.dir, v.name, "", everywhere) {
+		for _, d := range g.visible(v.pkg, v.name, "", everywhere) {
 			todo = appendType(todo, g.typeOf([]goDecl{d}, depth))
 		}
 		todo = appendType(todo, g.underlying(v, depth))

@@ -207,7 +207,7 @@ func (s *javaScope) lookup(name string) (file, decl string) {
 }
 
 func (r *javaIndex) refs(file string, f *source.Facts) Refs {
-	counts := refCounts{}
+	counts := newRefCounts(0)
 	s := r.scope(file, f)
 	for _, u := range f.Uses {
 		first := u.Name

@@ -75,7 +75,7 @@ func (r *pythonIndex) refs(file string, f *source.Facts) Refs {
 		}
 	}
 	all = all[max(len(all)-maxStars, 0):]
-	counts := refCounts{}
+	counts := newRefCounts(0)
 	count := func(to Ref, n int32) {
 		if to.To != "" && to.To != file {
 			counts.add(to.To, to.Name, n)

@@ -437,9 +437,9 @@ func (m *manifest) edition() string {
 }
 
 func (r *rustIndex) refs(file string, f *source.Facts) Refs {
-	counts := refCounts{}
+	counts := newRefCounts(0)
 	for _, p := range r.places.Get(file) {
-		if r.count(rustFile{file, p}, f, &counts); len(counts) > 0 {
+		if r.count(rustFile{file, p}, f, counts); len(counts.uses) > 0 {
 			break // another crate that has the file would use the same
 		}
 	}

@@ -85,7 +85,7 @@ func (r *scriptIndex) findDeclared(arg string) Ref {
 }
 
 func (r *scriptIndex) refs(file string, f *source.Facts) Refs {
-	counts := refCounts{}
+	counts := newRefCounts(0)
 	uses := map[string]int32{} // by name, alone
 	members := map[string][]source.Use{}
 	for _, u := range f.Uses {
