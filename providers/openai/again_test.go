@@ -103,21 +103,21 @@ func randomEvents(rng *rand.Rand) (all []string) {
 // The test above sees the form at work.
 func TestFormsAreMatched(t *testing.T) {
 	var chat chatAgain
-	piece := chatPiece{index: 0, text: "a", place: rawjson.Place{From: 14, To: 17}}
+	chat.piece = rawjson.Place{From: 14, To: 17}
 	chunk := `{"choices":[{"delta":{"tool_calls":[{"arguments":"a"}]}}]}`
 	chat.choices = 1
 	at := strings.Index(chunk, `[{"arg`)
-	chat.learn(chunk, &chatChoice{said: true, calls: chunk[at : len(chunk)-5], callsAt: at, piece: &piece})
-	c, ok := chat.match(strings.Replace(chunk, `"a"`, `"bc"`, 1))
+	chat.learn(chunk, &chatChoice{said: true, calls: chunk[at : len(chunk)-5], callsAt: at})
+	text, ok := chat.form.Match(strings.Replace(chunk, `"a"`, `"bc"`, 1))
 	require.True(t, ok)
-	require.Equal(t, "bc", c.piece.text)
+	require.Equal(t, "bc", text)
 
 	d := &respDecoder{}
 	event := `{"type":"response.output_text.delta","sequence_number":1,"delta":"a","output_index":0,"obfuscation":"x"}`
 	e, err := d.read(event)
 	require.NoError(t, err)
 	d.again.learn(event, &e, respMessage, respPlain)
-	text, ok := d.again.form.Match(strings.NewReplacer(`:1,`, `:10,`, `"a"`, `"bc"`, `"x"`, `""`).Replace(event))
+	text, ok = d.again.form.Match(strings.NewReplacer(`:1,`, `:10,`, `"a"`, `"bc"`, `"x"`, `""`).Replace(event))
 	require.True(t, ok)
 	require.Equal(t, "bc", text)
 }

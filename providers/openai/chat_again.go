@@ -5,30 +5,22 @@ import "github.com/aycoder/aycoder/internal/rawjson"
 // A chatAgain has the form of the last chunk that brought only a text, or a piece of the arguments of
 // a call. Such chunks follow one another, and one of the same form says the same with another text.
 type chatAgain struct {
-	form   rawjson.Form
-	choice chatChoice
-	piece  chatPiece
-	text   *string // in choice or in piece
-
+	form  rawjson.Form
+	kind  chatKinds // of the text
+	index int64     // of the choice
+	call  int64     // index of the call that the piece belongs to
 	// of the chunk that is being read
 	choices int
-	first   chatPiece     // of a call
+	first   int64         // index of the first piece of a call
+	piece   rawjson.Place // of its text in the calls, if there is nothing else in them
 	noise   rawjson.Place // a value that only hides the length of the chunk
 	other   bool          // it says something else
 }
 
-// match returns what a chunk of this form says.
-func (a *chatAgain) match(chunk string) (*chatChoice, bool) {
-	text, ok := a.form.Match(chunk)
-	if !ok || text == "" {
-		return nil, false
-	}
-	*a.text = text
-	return &a.choice, true
-}
-
 // reset prepares for another chunk.
-func (a *chatAgain) reset() { a.choices, a.noise, a.other = 0, rawjson.Place{}, false }
+func (a *chatAgain) reset() {
+	a.choices, a.piece, a.noise, a.other = 0, rawjson.Place{}, rawjson.Place{}, false
+}
 
 // learn takes the form of a chunk that was read, if it is such a chunk.
 func (a *chatAgain) learn(chunk string, c *chatChoice) {
@@ -36,25 +28,38 @@ func (a *chatAgain) learn(chunk string, c *chatChoice) {
 		return
 	}
 	said := chatChoice{index: c.index, opens: c.opens, said: c.said, callsAt: c.callsAt, place: c.place}
-	piece, text, place := c.piece, (*string)(nil), c.place
+	place := c.place
 	switch {
 	case c.content != "":
-		said.content, text = c.content, &a.choice.content
+		said.content = c.content
 	case c.reasoningContent != "":
-		said.reasoningContent, text = c.reasoningContent, &a.choice.reasoningContent
+		said.reasoningContent = c.reasoningContent
 	case c.reasoning != "":
-		said.reasoning, text = c.reasoning, &a.choice.reasoning
-	case piece != nil:
-		said.calls, said.piece, text = c.calls, piece, &a.piece.text
-		place = rawjson.Place{From: c.callsAt + piece.place.From, To: c.callsAt + piece.place.To}
-	}
-	if text == nil || *c != said {
+		said.reasoning = c.reasoning
+	case a.piece.To > 0:
+		said.calls = c.calls
+		place = rawjson.Place{From: c.callsAt + a.piece.From, To: c.callsAt + a.piece.To}
+	default:
 		return
 	}
-	a.choice, a.text = chatChoice{index: c.index, opens: c.opens, said: c.said}, text
-	if piece != nil {
-		a.piece = chatPiece{index: piece.index}
-		a.choice.calls, a.choice.piece = "[…]", &a.piece
+	if *c == said {
+		a.kind, a.index, a.call = c.says(), c.index, a.first
+		a.form.Learn(chunk, place, a.noise)
 	}
-	a.form.Learn(chunk, place, a.noise)
+}
+
+// repeat handles a chunk that says the same as the last one, but for its text.
+func (d *chatDecoder) repeat(text string) error {
+	a := &d.again
+	if !d.filter.takes(a.index, a.kind, false, d.finish != "") {
+		return d.filter.bound()
+	}
+	d.begun = true
+	switch a.kind {
+	case chatText:
+		return d.content(text)
+	case chatReasoning:
+		return d.answer.Thinking(text)
+	}
+	return d.calls.take(chatPiece{index: a.call, text: text})
 }

@@ -67,22 +67,17 @@ type chatPiece struct {
 
 // takeCalls handles the pieces of calls in a choice. Neither form says where a call ends.
 func (d *chatDecoder) takeCalls(c *chatChoice) error {
-	if c.piece != nil {
-		return d.calls.take(*c.piece)
-	}
 	r := rawjson.NewReader(c.calls)
 	n := 0
 	for r.Array(); r.Next(); n++ {
 		p := readChatPiece(r)
-		if n == 0 {
-			d.again.first = p
+		d.again.first, d.again.piece = p.index, rawjson.Place{}
+		if n == 0 && p.continues() {
+			d.again.piece = p.place
 		}
 		if err := d.calls.take(p); err != nil {
 			return err
 		}
-	}
-	if n == 1 && d.again.first.continues() {
-		c.piece = &d.again.first
 	}
 	if c.function == "" {
 		return nil

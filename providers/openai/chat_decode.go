@@ -26,17 +26,19 @@ var (
 // one begins and its arguments are a closed object, or at the end of the answer. Even a
 // finish_reason is not an end, since some services send further calls after it.
 type chatDecoder struct {
+	// The fields that each chunk needs are together, for the processor's cache.
 	call   *api.Call
-	answer api.Answer
-	again  chatAgain // the form of the last chunk
 	filter chatFilter
 	think  thinkFilter
 	xml    callReader
 	calls  chatCalls
-	begun  bool   // a choice was received
-	pieces bool   // a delta had content
-	whole  bool   // the last chunk is the whole answer
-	finish string // the last finish_reason
+	begun  bool      // a choice was received
+	pieces bool      // a delta had content
+	whole  bool      // the last chunk is the whole answer
+	finish string    // the last finish_reason
+	again  chatAgain // the form of the last chunk
+	answer api.Answer
+
 	// Data beside the text; each is the value in the last chunk that has it.
 	annotations, citations, results string
 
@@ -65,7 +67,6 @@ type chatChoice struct {
 	parts, details, calls, function, annotations, failure string
 	refusal, finish                                       string
 
-	piece   *chatPiece    // of a call, if there is nothing else in calls
 	callsAt int           // where calls is in the chunk
 	place   rawjson.Place // of the text in the chunk
 }
@@ -118,6 +119,9 @@ func (d *chatDecoder) View(ev sse.Event) (taken bool, err error) {
 	if ev.Type == "error" || ev.Data[0] != '{' {
 		return false, nil
 	}
+	if text, ok := d.again.form.Match(ev.Data); ok && text != "" {
+		return true, d.repeat(text)
+	}
 	return true, d.chunk(ev.Data)
 }
 
@@ -149,12 +153,9 @@ func (d *chatDecoder) End() error {
 // chunk reads a chunk or a whole answer, which differ only in the name of the message
 // field.
 func (d *chatDecoder) chunk(data string) error {
-	if c, ok := d.again.match(data); ok {
-		return d.handle(c)
-	}
 	r := &d.r
 	if d.answer.Done.ID == "" {
-		d.data = strings.Clone(data)
+		d.data = data
 	}
 	more := r.Resume(&d.same, data)
 	plain := !more // the fields before the choices are the same in every chunk
@@ -194,7 +195,9 @@ func (d *chatDecoder) chunk(data string) error {
 	}
 	if d.answer.Done.ID != "" {
 		d.again.learn(data, &d.choice)
+		d.data = ""
 	}
+	d.data = strings.Clone(d.data)
 	return nil
 }
 
@@ -337,7 +340,9 @@ func (d *chatDecoder) readChoice() error {
 
 // handle handles a choice unless the filter leaves it out.
 func (d *chatDecoder) handle(c *chatChoice) error {
-	if !d.filter.takes(c, d.finish != "") {
+	kinds := c.says()
+	opens := c.opens && kinds == 0 && c.finish == ""
+	if !d.filter.takes(c.index, kinds, opens, d.finish != "") {
 		return d.filter.bound()
 	}
 	d.begun = true
@@ -424,13 +429,8 @@ func (d *chatDecoder) take(c *chatChoice) error {
 			return err
 		}
 	}
-	if c.content != "" {
-		if d.think != nil || d.xml != nil { // which may hold a text back
-			c.content = strings.Clone(c.content)
-		}
-		if err := d.text(c.content); err != nil {
-			return err
-		}
+	if err := d.content(c.content); err != nil {
+		return err
 	}
 	if c.parts != "" {
 		if err := d.takeParts(c.parts); err != nil {
@@ -448,4 +448,12 @@ func (d *chatDecoder) take(c *chatChoice) error {
 	}
 	d.finish = cmp.Or(c.finish, d.finish)
 	return nil
+}
+
+// content handles a text that is valid only while the chunk is handled.
+func (d *chatDecoder) content(s string) error {
+	if d.think != nil || d.xml != nil { // which may hold a text back
+		s = strings.Clone(s)
+	}
+	return d.text(s)
 }

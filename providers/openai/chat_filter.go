@@ -29,32 +29,31 @@ type chatFilter struct {
 	others  map[int64]bool // indexes of alternative answers
 }
 
-// takes reports whether a choice belongs to the answer, which may have finished.
-func (f *chatFilter) takes(c *chatChoice, finished bool) bool {
-	kinds := c.says()
+// takes reports whether a choice belongs to the answer, which may have finished. A choice opens an answer if
+// it has only a role.
+func (f *chatFilter) takes(index int64, kinds chatKinds, opens, finished bool) bool {
 	if !f.begun {
-		f.begun, f.index = true, c.index
+		f.begun, f.index = true, index
 		if f.several { // "The index of the choice in the list of choices", whichever comes first
 			f.index = 0
 		}
 	}
-	if c.index == f.index && !f.others[c.index] {
+	if index == f.index && !f.others[index] {
 		f.brought |= kinds
 		return true
 	}
-	if f.others[c.index] {
+	if f.others[index] {
 		return false
 	}
-	opens := c.opens && kinds == 0 && c.finish == ""
 	if f.several || finished || opens || kinds&f.brought != 0 {
 		if f.others == nil {
 			f.others = map[int64]bool{}
 		}
-		f.others[c.index] = true
+		f.others[index] = true
 		return false
 	}
 	if kinds != 0 { // the next phase
-		f.index = c.index
+		f.index = index
 		f.brought |= kinds
 	}
 	return true

@@ -369,11 +369,10 @@ func chatMarked(data []byte) []byte {
 // last message of the user among the stable ones, or 0.
 func (w *chatBody) messages(messages []*aycoder.Message, stable int) (p *api.Payload, last int, err error) {
 	w.b = append(w.b, `,"messages":[`...)
-	system, err := w.system()
-	if err != nil {
+	head := len(w.b)
+	if err := w.system(); err != nil {
 		return nil, 0, err
 	}
-	w.b = append(w.b, system...)
 	form := w.c.chatForm(w.model)
 	form.lists = w.marked()
 	key, encode := any(form), form.fragment // which is compared as a pointer is
@@ -394,20 +393,20 @@ func (w *chatBody) messages(messages []*aycoder.Message, stable int) (p *api.Pay
 		}
 	}
 	p = &api.Payload{Pieces: append(turns.pieces, []byte("]}"))}
-	if len(system) == 0 && len(turns.pieces) > 1 {
+	if len(w.b) == head && len(turns.pieces) > 1 {
 		p.Pieces[1] = p.Pieces[1][1:] // no comma before the first
 	}
 	p.Pieces[0] = w.b
 	return p, last, nil
 }
 
-// system returns the system message, or nothing. The blocks are separate parts only if
+// system appends the system message, if there is one. The blocks are separate parts only if
 // cache marks are used, because most services accept only a string as the content.
-func (w *chatBody) system() ([]byte, error) {
-	var texts []string
+func (w *chatBody) system() error {
+	texts := make([]string, 0, 4)
 	for i, t := range w.req.System {
 		if t == nil {
-			return nil, fmt.Errorf("system block %d is nil", i)
+			return fmt.Errorf("system block %d is nil", i)
 		}
 		if !blank(t.Text) {
 			texts = append(texts, t.Text)
@@ -417,23 +416,23 @@ func (w *chatBody) system() ([]byte, error) {
 		texts = append(texts, w.c.xml.prompt(w.req.Tools, w.req.ToolChoice))
 	}
 	if len(texts) == 0 {
-		return nil, nil
+		return nil
 	}
-	const head = `{"role":"system","content":`
+	w.b = append(w.b, `{"role":"system","content":`...)
 	if !w.marked() {
-		text := strings.Join(texts, "\n\n")
-		b := append(make([]byte, 0, 64+len(text)+len(text)/16), head...)
-		return append(rawjson.AppendString(b, text), '}'), nil
+		w.b = append(rawjson.AppendString(w.b, strings.Join(texts, "\n\n")), '}')
+		return nil
 	}
-	b := []byte(head + "[")
+	w.b = append(w.b, '[')
 	for i, t := range texts {
-		b = rawjson.AppendField(append(rawjson.AppendComma(b), `{"type":"text",`...), "text", t)
+		w.b = rawjson.AppendField(append(rawjson.AppendComma(w.b), `{"type":"text",`...), "text", t)
 		if i == len(texts)-1 {
-			b = append(rawjson.AppendKey(b, "cache_control"), chatCacheMark...)
+			w.b = append(rawjson.AppendKey(w.b, "cache_control"), chatCacheMark...)
 		}
-		b = append(b, '}')
+		w.b = append(w.b, '}')
 	}
-	return append(b, `]}`...), nil
+	w.b = append(w.b, `]}`...)
+	return nil
 }
 
 // chatForm returns the form in which messages are written for a model. Only Claude needs
