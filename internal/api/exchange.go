@@ -69,10 +69,10 @@ type Exchange struct {
 	Frames func(io.Reader) iter.Seq2[sse.Event, error]
 	// OrJSON says that the response may be one JSON document even if Frames is set.
 	OrJSON bool
-	// ModelsURL is the URL of the service's list of models. If the service does not know
-	// the requested model, the client reads similar names from the list for its error. If
-	// ModelsURL is empty, the error does not suggest names.
-	ModelsURL string
+	// ModelsPath is the path of the service's list of models, behind the base URL. If the
+	// service does not know the requested model, the client reads similar names from the
+	// list for its error. If ModelsPath is empty, the error does not suggest names.
+	ModelsPath string
 	// Failure parses an error response. If it is nil, [ParseFailure] is used.
 	Failure func(data []byte, h http.Header) Failure
 	// MaxResponse is the maximum size of the answer in bytes, from the caller's request.
@@ -80,6 +80,7 @@ type Exchange struct {
 	MaxResponse int64
 
 	used atomic.Bool
+	call Call // here, so that both are one allocation
 }
 
 // A Decoder converts the events of one response to model events, which it passes to
@@ -140,7 +141,8 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
-		k := &Call{x: x, yield: yield, done: ctx.Done(), start: time.Now()}
+		k := &x.call
+		k.x, k.yield, k.done, k.start = x, yield, ctx.Done(), time.Now()
 		if err := k.run(ctx); err != nil && !errors.Is(err, ErrStopped) {
 			yield(nil, err)
 		}
@@ -165,6 +167,7 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 		done.Model = cmp.Or(done.Model, k.x.Model)
 	}
 	k.body.left = k.body.max // the data that was read has produced an event
+	k.body.heard()
 	if !k.yield(ev, nil) {
 		return ErrStopped
 	}
@@ -223,12 +226,15 @@ func (k *Call) run(ctx context.Context) error {
 	k.body.begin(k.x.Config, silent, cancel)
 	defer k.body.end()
 
-	h := http.Header{}
-	k.x.SetHeaders(h)
-	if err := k.x.Config.authorise(ctx, h); err != nil {
+	r, err := http.NewRequestWithContext(inner, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
+	if err != nil {
+		return k.failed(ctx, inner, fmt.Errorf("connect: %w", withoutQuery(err)))
+	}
+	k.x.SetHeaders(r.Header)
+	if err := k.x.Config.authorise(ctx, r.Header); err != nil {
 		return k.unauthorised(ctx, err)
 	}
-	resp, err := k.send(inner, data, h)
+	resp, err := k.send(r, data)
 	if err != nil {
 		return k.failed(ctx, inner, fmt.Errorf("connect: %w", err))
 	}
@@ -254,7 +260,7 @@ func (k *Call) run(ctx context.Context) error {
 // response may take minutes.
 func (k *Call) decoder() Decoder {
 	d := k.x.Decode(k)
-	k.x.URL, k.x.ModelsURL = "", ""
+	k.x.URL = ""
 	k.x.Encode, k.x.SetHeaders, k.x.Decode = nil, nil, nil
 	return d
 }
@@ -262,16 +268,11 @@ func (k *Call) decoder() Decoder {
 // send sends the request and waits for the header of the response. An error of the
 // transport may quote a text from the service, so secrets are removed from it, whatever
 // its type.
-func (k *Call) send(ctx context.Context, p *Payload, h http.Header) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
-	if err != nil {
-		return nil, withoutQuery(err)
-	}
+func (k *Call) send(r *http.Request, p *Payload) (*http.Response, error) {
 	if r.ContentLength = p.Size(); r.ContentLength > 0 {
 		r.Body = p.Reader()
 		r.GetBody = func() (io.ReadCloser, error) { return p.Reader(), nil }
 	}
-	r.Header = h
 	k.body.start()
 	defer k.body.stop()
 	resp, err := k.x.Config.send(r)
@@ -375,7 +376,7 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 	switch {
 	case k.ping:
 	case k.half != nil || hasEscape(ev.Data):
-		done, err = k.joined(ev, func(ev sse.Event) (bool, error) { return k.take(ev, d) })
+		done, err = k.joined(ev, d)
 	default:
 		done, err = k.take(ev, d)
 	}
@@ -431,7 +432,7 @@ func (k *Call) failed(ctx, inner context.Context, err error) error {
 	case ctx.Err() != nil:
 		return k.Base("", cancelled(ctx))
 	case context.Cause(inner) == errIdle:
-		return &aycoder.TimeoutError{ModelError: k.Base("", nil), Elapsed: k.body.waited}
+		return &aycoder.TimeoutError{ModelError: k.Base("", nil), Elapsed: k.body.waited()}
 	}
 	if t, ok := errors.AsType[*sse.TooLargeError](err); ok {
 		return k.Base("", &aycoder.LimitError{Limit: "event bytes", Max: int64(t.Limit)})

@@ -21,10 +21,10 @@ type meter struct {
 	r         io.Reader
 	left, max int64 // bytes that may come before the next event
 
-	begun  time.Time
-	idle   time.Duration
-	waited time.Duration // time spent waiting since the last sign of life
-	since  time.Duration // start of the current wait, after begun
+	begun time.Time
+	idle  time.Duration
+	from  time.Duration // start of the first wait since the last sign of life, after begun
+	fresh bool          // the next wait is the first one
 	// time after begun at which the idle timeout expires, in ns; 0 outside of a wait
 	due atomic.Int64
 	// the timer is not set; otherwise it fires no later than the timeout of a wait
@@ -39,7 +39,7 @@ type meter struct {
 // begin starts the clock of a response. One timer serves all its reads, because setting a
 // timer for each piece costs more than reading the piece.
 func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
-	m.left, m.max, m.idle, m.begun = limit, limit, c.Idle, time.Now()
+	m.left, m.max, m.idle, m.begun, m.fresh = limit, limit, c.Idle, time.Now(), true
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
@@ -75,23 +75,25 @@ func (m *meter) set(d time.Duration) {
 }
 
 // heard records a sign of life from the service.
-func (m *meter) heard() { m.waited = 0 }
+func (m *meter) heard() { m.fresh = true }
 
 // start begins to wait for the service. The time in which the caller works does not
-// count.
+// count: it works when an event is emitted, which is a sign of life.
 func (m *meter) start() {
-	m.since = time.Since(m.begun)
-	m.due.Store(int64(m.since + m.idle - m.waited))
+	if m.fresh {
+		m.from, m.fresh = time.Since(m.begun), false
+	}
+	m.due.Store(int64(m.from + m.idle))
 	if m.off.Load() {
-		m.set(m.idle - m.waited)
+		m.set(m.idle - m.waited())
 	}
 }
 
+// waited returns the time since the start of the first wait.
+func (m *meter) waited() time.Duration { return time.Since(m.begun) - m.from }
+
 // stop ends a wait.
-func (m *meter) stop() {
-	m.due.Store(0)
-	m.waited += time.Since(m.begun) - m.since
-}
+func (m *meter) stop() { m.due.Store(0) }
 
 // hurry limits the total time of the remaining waits for the response to d.
 func (m *meter) hurry(d time.Duration) {

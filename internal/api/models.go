@@ -95,12 +95,12 @@ func modelNames(r *rawjson.Reader) []string {
 // model. If the list of models cannot be read, the error stays unchanged.
 func (k *Call) known(ctx context.Context, err error) {
 	e, ok := errors.AsType[*aycoder.UnknownModelError](err)
-	if !ok || k.x.ModelsURL == "" {
+	if !ok || k.x.ModelsPath == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, availableTime)
 	defer cancel()
-	names, lerr := Models(ctx, k.x.Config, k.x.ModelsURL, func(h http.Header) {
+	names, lerr := Models(ctx, k.x.Config, k.x.Config.BaseURL+k.x.ModelsPath, func(h http.Header) {
 		k.x.SetHeaders(h)
 		_ = k.x.Config.authorise(ctx, h) // the request was authorised just before
 	})

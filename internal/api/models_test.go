@@ -64,7 +64,7 @@ func TestUnknownModelNamesKnownOnes(t *testing.T) {
 			}))
 			defer s.Close()
 			x := failing(0, "", nil)
-			x.Config.do, x.URL, x.ModelsURL = s.Client().Do, s.URL+"/chat", s.URL+"/models"
+			x.Config.do, x.Config.BaseURL, x.URL, x.ModelsPath = s.Client().Do, s.URL, s.URL+"/chat", "/models"
 			e, ok := errors.AsType[*aycoder.UnknownModelError](lastError(x.Stream(t.Context())))
 			require.True(t, ok)
 			assert.Equal(t, tt.want, e.Available)

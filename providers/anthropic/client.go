@@ -264,7 +264,7 @@ func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
 	}
 	return &api.Exchange{
 		Config: &c.cfg.Config, Model: model, URL: c.cfg.url(model),
-		ModelsURL: c.cfg.modelsURL(), MaxResponse: req.MaxResponse,
+		ModelsPath: c.cfg.modelsPath(), MaxResponse: req.MaxResponse,
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
 		SetHeaders: setHeaders,
 		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k, names: api.Renamed(req.Tools, maxName)} },

@@ -162,12 +162,12 @@ func (c *Client) FormatsOutput(model string) bool {
 // with tools. It returns what [Client.FormatsOutput] returns, as the service documents.
 func (c *Client) FormatsWithTools(model string) bool { return c.FormatsOutput(model) }
 
-// modelsURL returns the URL of Anthropic's list of models.
-func (c *config) modelsURL() string {
+// modelsPath returns the path of Anthropic's list of models.
+func (c *config) modelsPath() string {
 	if c.at.option != "" {
 		return ""
 	}
-	return c.BaseURL + "/v1/models?limit=1000"
+	return "/v1/models?limit=1000"
 }
 
 // setHeaders sets all headers of a request.

@@ -255,7 +255,7 @@ func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, 
 func (c *Client) exchange(req *aycoder.Request, method string) *api.Exchange {
 	name := cmp.Or(req.Model, c.model)
 	return &api.Exchange{
-		Config: &c.cfg.Config, Model: name, URL: c.endpoint(name, method), ModelsURL: c.list(),
+		Config: &c.cfg.Config, Model: name, URL: c.endpoint(name, method), ModelsPath: c.list(),
 		MaxResponse: req.MaxResponse,
 		Encode:      func() (*api.Payload, error) { return c.encode(req, parseModel(name)) },
 		SetHeaders:  func(h http.Header) { c.cfg.SetHeaders(h, keyHeader, "") },
@@ -263,12 +263,12 @@ func (c *Client) exchange(req *aycoder.Request, method string) *api.Exchange {
 	}
 }
 
-// list returns the URL of the list of models. Vertex AI does not have one.
+// list returns the path of the list of models. Vertex AI does not have one.
 func (c *Client) list() string {
 	if c.cfg.project != "" {
 		return ""
 	}
-	return c.cfg.BaseURL + "/models?pageSize=1000"
+	return "/models?pageSize=1000"
 }
 
 // endpoint returns the URL of a model's method.

@@ -34,7 +34,7 @@ func (c *Client) embed(ctx context.Context, texts []string, task string) ([][]fl
 		return nil, errors.ErrUnsupported
 	}
 	x := &api.Exchange{
-		Config: &c.cfg.Config, Model: c.model, URL: c.endpoint(c.model, ":batchEmbedContents"), ModelsURL: c.list(),
+		Config: &c.cfg.Config, Model: c.model, URL: c.endpoint(c.model, ":batchEmbedContents"), ModelsPath: c.list(),
 		Encode: func() (*api.Payload, error) {
 			b := []byte(`{"requests":[`)
 			for i, text := range texts {

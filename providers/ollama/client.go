@@ -238,7 +238,7 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 func (c *Client) exchange(model, path string) *api.Exchange {
 	return &api.Exchange{
 		Config: &c.cfg.Config, Model: model, URL: c.cfg.BaseURL + path,
-		SetHeaders: c.setHeaders, ModelsURL: c.cfg.BaseURL + "/api/tags", Failure: c.failure,
+		SetHeaders: c.setHeaders, ModelsPath: "/api/tags", Failure: c.failure,
 		Frames: func(r io.Reader) iter.Seq2[sse.Event, error] { return lines(r, sse.DefaultLimit) },
 	}
 }

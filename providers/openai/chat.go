@@ -13,7 +13,7 @@ func (c *Client) streamChat(ctx context.Context, req *aycoder.Request) iter.Seq2
 	x := &api.Exchange{
 		Config: &c.cfg.Config, Model: c.modelOf(req), URL: c.endpoint("/chat/completions"),
 		Encode:     func() (*api.Payload, error) { return c.encodeChat(req) },
-		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(), MaxResponse: req.MaxResponse,
+		SetHeaders: c.setHeaders, ModelsPath: c.modelsPath(), MaxResponse: req.MaxResponse,
 		Decode: func(k *api.Call) api.Decoder { return c.newChatDecoder(k, req) },
 	}
 	return x.Stream(ctx)

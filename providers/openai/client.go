@@ -334,20 +334,22 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 }
 
 // endpoint returns the URL of an API.
-func (c *Client) endpoint(path string) string {
-	u := c.cfg.BaseURL + path
+func (c *Client) endpoint(path string) string { return c.cfg.BaseURL + c.queried(path) }
+
+// queried returns a path with the query of all requests.
+func (c *Client) queried(path string) string {
 	if c.cfg.query != "" {
-		u += "?" + c.cfg.query
+		path += "?" + c.cfg.query
 	}
-	return u
+	return path
 }
 
-// modelsURL returns the URL of the list of models. A deployment of Azure has none.
-func (c *Client) modelsURL() string {
+// modelsPath returns the path of the list of models. A deployment of Azure has none.
+func (c *Client) modelsPath() string {
 	if strings.Contains(c.cfg.BaseURL, "/openai/deployments/") {
 		return ""
 	}
-	return c.endpoint("/models")
+	return c.queried("/models")
 }
 
 // setHeaders sets all headers of a request.

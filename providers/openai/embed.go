@@ -24,7 +24,7 @@ func dimensionOf(model string) int {
 func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	x := &api.Exchange{
 		Config: &c.cfg.Config, Model: c.model, URL: c.endpoint("/embeddings"),
-		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(),
+		SetHeaders: c.setHeaders, ModelsPath: c.modelsPath(),
 		Encode: func() (*api.Payload, error) {
 			b := rawjson.AppendField([]byte{'{'}, "model", c.model)
 			b = rawjson.AppendField(append(b, ','), "encoding_format", "float")

@@ -81,7 +81,7 @@ func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
 	return &api.Exchange{
 		Config: &c.cfg.Config, Model: c.modelOf(req), URL: c.respURL(),
 		Encode:     func() (*api.Payload, error) { return c.encodeResponses(req) },
-		SetHeaders: c.setHeaders, ModelsURL: c.modelsURL(), MaxResponse: req.MaxResponse,
+		SetHeaders: c.setHeaders, ModelsPath: c.modelsPath(), MaxResponse: req.MaxResponse,
 		Decode: func(k *api.Call) api.Decoder { return newRespDecoder(k, c.respOwner(), mappedNames(req.Tools)) },
 	}
 }
