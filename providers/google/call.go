@@ -109,11 +109,11 @@ func (d *decoder) name(wire string) string {
 // or, without that, from the call itself.
 func (d *decoder) id(given, raw string) string {
 	seed := cmp.Or(d.answer.Done.ID, raw)
+	given = strings.Clone(given)
 	for given == "" || d.ids[given] {
 		given = api.MakeID(seed, d.made)
 		d.made++
 	}
-	given = strings.Clone(given)
 	if d.ids == nil {
 		d.ids = map[string]bool{}
 	}

@@ -245,7 +245,11 @@ func (d *decoder) head(c *chunk) {
 	if c.id != "" && c.id != done.ID {
 		done.ID = strings.Clone(c.id)
 	}
-	if c.model != "" && c.model != done.Model {
+	switch c.model {
+	case "", done.Model:
+	case d.call.Model():
+		done.Model = d.call.Model()
+	default:
 		done.Model = strings.Clone(c.model)
 	}
 	if c.usage != "" && parseUsage(c.usage) != (aycoder.Usage{}) { // some gateways end with zeros
@@ -452,14 +456,14 @@ func (d *decoder) failure() error {
 
 // metadata emits the sources of the answer.
 func (d *decoder) metadata() error {
+	if d.meta == nil {
+		return nil
+	}
 	b := []byte{'{'}
 	for _, name := range metadataFields {
 		if raw := d.meta[name]; raw != "" {
 			b = append(rawjson.AppendKey(b, name), raw...)
 		}
-	}
-	if len(b) == 1 {
-		return nil
 	}
 	return d.answer.Opaque(append(b, '}'))
 }
