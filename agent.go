@@ -262,7 +262,7 @@ func (r *run) enter(ctx context.Context, in *Input) error {
 	case len(in.Decisions)+len(in.Results) > 0:
 		return &ConfigError{Option: "Input", Err: errors.New("Pending is missing")}
 	}
-	messages := slices.Clip(in.Messages)
+	messages := append(make([]*Message, 0, len(in.Messages)+4), in.Messages...) // with room for those of the run
 	if in.Prompt != "" || len(in.Parts) > 0 {
 		messages = append(messages, in.message())
 	}
@@ -275,6 +275,7 @@ func (r *run) enter(ctx context.Context, in *Input) error {
 	start.Messages, start.ids = messages, ids
 	if r.ready = r.state.start(&start); r.facts != nil {
 		r.start = new(start) // a copy, so that a run without facts allocates nothing
+		r.start.Messages = slices.Clip(messages)
 	}
 	return nil
 }

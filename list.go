@@ -3,6 +3,7 @@ package aycoder
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/aycoder/aycoder/internal/callid"
@@ -12,12 +13,6 @@ import (
 // A transcript is a list of messages that knows the ids of its calls.
 type transcript struct {
 	persist.List[*Message]
-	ids *callIDs
-}
-
-// A content is a list of parts that knows the ids of its calls.
-type content struct {
-	persist.List[Part]
 	ids *callIDs
 }
 
@@ -55,13 +50,15 @@ func newCallIDs(messages []*Message) *callIDs {
 	return &callIDs{at: make(map[string]callPlace, n)}
 }
 
-// newTranscript makes a transcript of messages. ids, if not nil, already contains their calls.
+// newTranscript makes a transcript of messages. If ids is not nil, it already contains their calls, and the
+// transcript may append to messages, which nobody changes.
 func newTranscript(messages []*Message, ids *callIDs) transcript {
-	if ids == nil {
-		ids = newCallIDs(messages)
-		for i, m := range messages {
-			ids.note(i, m.Parts...)
-		}
+	if ids != nil {
+		return transcript{persist.Own(messages), ids}
+	}
+	ids = newCallIDs(messages)
+	for i, m := range messages {
+		ids.note(i, m.Parts...)
 	}
 	return transcript{persist.New(messages), ids}
 }
@@ -77,24 +74,20 @@ func (t transcript) append(m *Message) transcript {
 
 func (t transcript) has(id string) bool { return t.ids.has(id, len(t.Items)) }
 
-func newContent(parts []Part) content {
-	c := content{persist.New(parts), &callIDs{}}
-	for i, p := range parts {
-		c.ids.note(i, p)
-	}
-	return c
+// hasCall reports whether parts of a message have a call, or an outline for one.
+func hasCall(parts []Part, id string) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool {
+		switch p := p.(type) {
+		case *ToolUse:
+			return p.ID == id
+		case *Opaque:
+			var ids callIDs
+			ids.outlined(p)
+			return callid.Has(ids.gone, id)
+		}
+		return false
+	})
 }
-
-func (c content) append(p Part) content {
-	next := content{c.List.Append(p), c.ids}
-	if !next.Continues(c.List) {
-		return newContent(next.Items)
-	}
-	c.ids.note(len(c.Items), p)
-	return next
-}
-
-func (c content) has(id string) bool { return c.ids.has(id, len(c.Items)) }
 
 func (c *callIDs) note(i int, parts ...Part) {
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/persist"
 )
 
 // State is the state of a run. It is a value: [State.Apply] returns the next state and leaves the
@@ -26,8 +27,8 @@ type State struct{ machine }
 type machine struct {
 	rules   *rules
 	history transcript
-	parts   content // of the message in progress
-	calls   []call  // its tool calls, in order; copied before a change
+	parts   persist.List[Part] // of the message in progress
+	calls   []call             // its tool calls, in order; copied before a change
 	queue   []*Steered
 	phase   uint8
 	end     EndReason
@@ -431,7 +432,7 @@ func (s *machine) blockDone(p Part) ([]Action, string) {
 	case *ToolUse:
 		return s.callDone(p)
 	case *Text, *Thinking, *Media, *Opaque:
-		s.parts = s.parts.append(p)
+		s.parts = s.parts.Append(p)
 		return nil, ""
 	}
 	return nil, "no part of an assistant's message"

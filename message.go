@@ -197,13 +197,13 @@ func (m *Message) Text() string {
 	if m == nil {
 		return ""
 	}
-	var b strings.Builder
+	texts := make([]string, 0, 4)
 	for _, p := range m.Parts {
 		if t, ok := p.(*Text); ok {
-			b.WriteString(t.Text)
+			texts = append(texts, t.Text)
 		}
 	}
-	return b.String()
+	return strings.Join(texts, "") // which does not copy one text
 }
 
 // Calls returns the tool calls of the message, in order.

@@ -31,7 +31,7 @@ func (o *outbox) push(ev Event) {
 	}
 	start := len(o.items) == 0
 	if o.items == nil {
-		o.items = make([]outItem, 0, 8)
+		o.items = make([]outItem, 0, 4)
 	}
 	o.items = append(o.items, outItem{ev: ev})
 	if start {

@@ -113,22 +113,24 @@ func (r *run) end(ctx context.Context, f func()) {
 
 // await waits until done, or until the grace is over, and reports whether it is done.
 func (r *run) await(done func() bool) bool {
-	var expired chan struct{} // made only if there is something to wait for
-	for {
+	is := func() bool {
 		r.mu.Lock()
-		ok := done()
-		r.mu.Unlock()
-		if ok {
-			return true
-		}
-		if expired == nil {
-			expired = make(chan struct{})
-			defer r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })()
-		}
+		defer r.mu.Unlock()
+		return done()
+	}
+	if is() {
+		return true
+	}
+	expired := make(chan struct{})
+	defer r.loop.clock.AfterFunc(r.setup.Load().Limits.Grace, func() { close(expired) })()
+	for {
 		select {
 		case <-r.wake:
 		case <-expired:
 			return false
+		}
+		if is() {
+			return true
 		}
 	}
 }
@@ -160,7 +162,7 @@ func (r *run) result() *Result {
 	defer r.mu.Unlock()
 	s := &r.state
 	res := &Result{Messages: slices.Clone(s.history.Items), End: s.end, Stop: s.stop, Turns: s.turn,
-		Usage: s.usage, Spent: r.named(s.allSpent()), Changes: r.changes}
+		Usage: s.usage, Spent: r.spent(), Changes: r.changes}
 	if s.end == EndSuspended || r.left {
 		res.End = EndSuspended
 		res.Pending = &Pending{Run: r.id, State: State{*s}}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/aycoder/aycoder/edit"
+	"github.com/aycoder/aycoder/internal/persist"
 )
 
 // stateJSON is the JSON form of a State. A stored state may be damaged, or come from
@@ -134,7 +135,7 @@ func (w *stateJSON) state() (machine, error) {
 		turn: w.Turn, attempt: w.Attempt, stop: w.Stop, usage: w.Usage, spent: w.Spent, broken: w.Broken,
 	}
 	if w.Parts != nil {
-		s.parts = newContent(w.Parts.Parts)
+		s.parts = persist.New(w.Parts.Parts)
 	}
 	for _, q := range w.Queue {
 		if q == nil || q.Message == nil || checkUser(q.Message) != nil {
@@ -152,12 +153,14 @@ func (w *stateJSON) state() (machine, error) {
 
 // checkParts checks the parts of the message in progress as [State.blockDone] does.
 func (s *machine) checkParts() error {
-	for i, p := range s.parts.Items {
+	seen := map[string]bool{}
+	for _, p := range s.parts.Items {
 		switch p := p.(type) {
 		case *ToolUse:
-			if p.ID == "" || s.history.has(p.ID) || int(s.parts.ids.at[p.ID].item) != i {
+			if p.ID == "" || s.history.has(p.ID) || seen[p.ID] {
 				return fmt.Errorf("call id %q is empty or used twice", p.ID)
 			}
+			seen[p.ID] = true
 		case *Text, *Thinking, *Media, *Opaque:
 		default:
 			return fmt.Errorf("an assistant message holds no %T", p)

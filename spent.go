@@ -60,9 +60,11 @@ func (s *Spent) add(m *Spent) bool {
 	return true
 }
 
-// spend returns all with what else was spent.
-func spend(all []Spent, more *Spent) []Spent {
-	all = slices.Clone(all)
+// spend returns all with what else was spent. It leaves all as it is.
+func spend(all []Spent, more *Spent) []Spent { return merge(slices.Clone(all), more) }
+
+// merge adds to all what else was spent.
+func merge(all []Spent, more *Spent) []Spent {
 	for i := range all {
 		if all[i].add(more) {
 			return all
@@ -154,7 +156,7 @@ func (r *run) report() {
 func (r *run) spentSoFar() []Spent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append(r.named(r.state.allSpent()), r.spentInside()...)
+	return append(r.spent(), r.spentInside()...)
 }
 
 // spentInside returns what runs inside of the calls that work have spent. The mutex is held. Only runs around
@@ -169,14 +171,19 @@ func (r *run) spentInside() (all []Spent) {
 	return all
 }
 
-// named gives what the agent of the run itself has spent its name.
-func (r *run) named(all []Spent) []Spent {
-	var named []Spent
-	for _, s := range all {
+// spent returns what the run has spent, with the name of its agent. The mutex is held.
+func (r *run) spent() (all []Spent) {
+	add := func(s Spent) {
 		if s.Agent == "" {
 			s.Agent = r.name
 		}
-		named = spend(named, &s)
+		all = merge(all, &s)
 	}
-	return named
+	for _, s := range r.state.spent {
+		add(s)
+	}
+	if last := r.state.lastSpent; last.Answers > 0 {
+		add(last)
+	}
+	return all
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/aycoder/aycoder/internal/persist"
 )
 
 // This file has the transitions of a [State], one function for each [Fact]. A function
@@ -55,7 +57,7 @@ func (s *machine) callDone(use *ToolUse) ([]Action, string) {
 		return nil, ""
 	}
 	use = s.named(use)
-	s.parts = s.parts.append(use)
+	s.parts = s.parts.Append(use)
 	if len(s.calls) >= s.rules.maxCalls {
 		return nil, ""
 	}
@@ -86,7 +88,7 @@ func (s *machine) blockCut(use *ToolUse) ([]Action, string) {
 		return nil, ""
 	}
 	use = s.named(use)
-	s.parts = s.parts.append(use)
+	s.parts = s.parts.Append(use)
 	if len(s.calls) < s.rules.maxCalls {
 		c := call{use: use, attempt: s.attempt, status: callSettled, output: errorOutput(use, outCut)}
 		s.calls = append(slices.Clip(s.calls), c)
@@ -114,7 +116,7 @@ func (s *machine) full() bool {
 // a run that is resumed gives the same. If a model has made it up, another one follows soon.
 func (s *machine) named(use *ToolUse) *ToolUse {
 	id := use.ID
-	for n := uint64(len(s.parts.Items) + 1); id == "" || s.history.has(id) || s.parts.has(id); n *= 3 {
+	for n := uint64(len(s.parts.Items) + 1); id == "" || s.history.has(id) || hasCall(s.parts.Items, id); n *= 3 {
 		id = "call_" + strconv.Itoa(len(s.history.Items)) + "_" + strconv.FormatUint(n, 10)
 	}
 	if id == use.ID {
@@ -177,7 +179,7 @@ func (s *machine) modelFailed(f *ModelFailed) ([]Action, string) {
 	}
 	s.broken, s.stop = f, ""
 	if (!f.Keep || onlyThinking(s.parts.Items)) && !slices.ContainsFunc(s.calls, func(c call) bool { return c.ran }) {
-		s.parts, s.calls = content{}, nil
+		s.parts, s.calls = persist.List[Part]{}, nil
 		return s.again(nil)
 	}
 	s.own()
@@ -481,7 +483,7 @@ func (s *machine) take(followUps bool) {
 func (s *machine) commit() {
 	parts := s.parts.Items
 	outputs := s.outputs(make([]Part, 0, 4)) // does not escape
-	s.parts, s.calls = content{}, nil
+	s.parts, s.calls = persist.List[Part]{}, nil
 	short := s.phase == phaseModel || s.broken != nil
 	if len(parts) == 0 || short && len(outputs) == 0 && onlyThinking(parts) {
 		return

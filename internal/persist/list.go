@@ -19,8 +19,11 @@ type List[T any] struct {
 }
 
 // New returns a list of copied items.
-func New[T any](items []T) List[T] {
-	l := List[T]{Items: slices.Clone(items), used: new(atomic.Int64)}
+func New[T any](items []T) List[T] { return Own(slices.Clone(items)) }
+
+// Own returns a list of items that the caller no longer uses. Their spare capacity is used for more items.
+func Own[T any](items []T) List[T] {
+	l := List[T]{Items: items, used: new(atomic.Int64)}
 	l.used.Store(int64(len(items)))
 	return l
 }
