@@ -237,7 +237,7 @@ func (l *Loop) makeRun(ctx context.Context, in *Input, rc *RunConfig) (*run, err
 		return nil, &ConfigError{Option: "RunConfig", Err: errors.New("was changed without WithFacts or WithControl")}
 	}
 	r := newRun(ctx, l, rc)
-	r.build = r.buildRequest
+	r.build = (*run).buildRequest
 	var err error
 	if rc.Extension != nil {
 		err = rc.Extension.extend(r)

@@ -3,7 +3,6 @@ package aycoder
 import (
 	"context"
 	"iter"
-	"slices"
 	"sync/atomic"
 )
 
@@ -32,48 +31,54 @@ func (a inline) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[
 			yield(nil, ErrConsumed)
 			return
 		}
-		here := func(c *RunConfig) error {
-			c.extra = append(slices.Clip(c.extra), body(yield))
-			return nil
+		r, err := a.begin(ctx, &in, opts)
+		if err != nil {
+			yield(nil, err)
+			return
 		}
-		a.Loop.Run(ctx, in, append(slices.Clip(opts), here)...)(yield)
+		r.here, r.body = inlineReader{}, yield
+		if !r.drive(ctx, yield) {
+			return
+		}
+		if err := r.failure(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(&RunFinished{Result: r.result()}, nil)
 	}
 }
 
-// A body is the loop body of a run that reads the model in its goroutine.
-type body func(Event, error) bool
+// An inlineReader is the reader of a run that reads the model in the goroutine of its loop body.
+type inlineReader struct{}
 
-func (yield body) extend(r *run) error {
-	r.here = func(ctx context.Context, ask *CallModel) bool {
-		if ask != nil {
-			if r.loop.setups != nil {
-				ctx = context.WithValue(ctx, placeKey{}, r)
-			}
-			r.callModel(ctx, ask)
-			return true
-		}
-		if ev := r.delta; ev != nil {
-			r.delta = nil
-			return r.give(ev, yield) && ctx.Err() == nil
-		}
-		for ev := r.pop(); ev != nil; ev = r.pop() {
-			if !r.give(ev, yield) {
-				return false
-			}
-		}
-		return ctx.Err() == nil
+func (inlineReader) ask(r *run, ctx context.Context, a *CallModel) {
+	if r.loop.setups != nil {
+		ctx = context.WithValue(ctx, placeKey{}, r)
 	}
-	return nil
+	r.callModel(ctx, a)
+}
+
+func (inlineReader) give(r *run) bool {
+	if ev := r.delta; ev != nil {
+		r.delta = nil
+		return r.give(ev)
+	}
+	for ev := r.pop(); ev != nil; ev = r.pop() {
+		if !r.give(ev) {
+			return false
+		}
+		r.seen(ev)
+	}
+	return true
 }
 
 // give gives an event to the loop body, and reports whether the body still listens. If it panics or exits, away
 // stays true.
-func (r *run) give(ev Event, yield body) bool {
+func (r *run) give(ev Event) bool {
 	r.away = true
-	if !yield(ev, nil) {
+	if !r.body(ev, nil) {
 		return false
 	}
 	r.away = false
-	r.seen(ev)
 	return true
 }

@@ -54,8 +54,8 @@ func (t *trace) begin(ctx context.Context, start *StartInput) {
 	t.ctx = ctx
 	t.log("run_start", slog.Int("depth", r.depth), slog.Int("messages", r.held), slog.Bool("resumed", r.again != nil))
 	build := r.build
-	r.build = func(ctx context.Context, in ContextInput) (*Request, error) {
-		req, err := build(ctx, in)
+	r.build = func(r *run, ctx context.Context, in ContextInput) (*Request, error) {
+		req, err := build(r, ctx, in)
 		if err == nil {
 			t.request(&in, req)
 		}

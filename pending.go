@@ -200,7 +200,9 @@ func (r *run) resume(ctx context.Context, in *Input) error {
 		r.decisions[d.CallID] = d
 	}
 	for _, c := range in.Pending.State.calls {
-		put(&r.reported, c.use.ID, c.status == callSettled)
+		if c.status == callSettled {
+			r.reported = append(r.reported, c.use.ID)
+		}
 	}
 	r.state = in.Pending.State.machine
 	r.whole = r.loop.builder == ContextBuilder(plainContext{}) && r.state.note == nil && r.state.cut.limit == 0

@@ -22,7 +22,7 @@ type run struct {
 	name    string   // of the agent
 	tokens  atomic.Int64
 	control controller // or nil
-	into    func()     // fills the host's Result, or nil
+	into    func()     // fills the host's Result, or nil: a *Result would link its JSON form
 	single  bool       // only one turn, for Loop.Turn
 	again   *Resumed   // nil for a new run
 	whole   bool       // the request of the message that again continues had everything
@@ -37,7 +37,7 @@ type run struct {
 	apart   bool   // the call around it does not wait for it
 	setup   atomic.Pointer[setup]
 	// build makes the request of a model call.
-	build    func(context.Context, ContextInput) (*Request, error)
+	build    func(*run, context.Context, ContextInput) (*Request, error)
 	work     context.Context // of the steps
 	cancel   func()          // ends it
 	wake     chan struct{}   // wakes the consumer; one slot
@@ -83,10 +83,10 @@ type asking struct {
 
 // calling is the state of the calls of a message.
 type calling struct {
-	slots     chan struct{}   // of parallel tools; made for the first
-	running   []*RunTool      // have begun and not returned
-	reported  map[string]bool // calls that had a ToolFinished
-	inline    *ToolUse        // the call that the step which decides about it can run itself
+	slots     chan struct{} // of parallel tools; made for the first
+	running   []*RunTool    // have begun and not returned
+	reported  []string      // calls that had a ToolFinished
+	inline    *ToolUse      // the call that the step which decides about it can run itself
 	inlineRun *RunTool
 }
 
@@ -95,27 +95,36 @@ type modelTurn struct {
 	heard     bool       // the current attempt has received something
 	call      *CallModel // that is to be made
 	streaming bool       // a goroutine asks the model
-	// here is set for Loop.Inline: it asks the model, or, without an action, gives the loop body what is there, and
-	// reports whether the answer is still needed.
-	here     func(context.Context, *CallModel) bool
-	delta    Event    // for here, before what is in out
-	away     bool     // of its goroutine: the body works inside of here, or has left the loop there
-	incoming incoming // the message in progress
-	known    *setup   // which the state has; nil if the run is resumed
-	setUp    int      // the turn for which WithSetup was asked last
-	tools    []Tool   // of the setup, for WithSetup
-	waited   time.Duration
-	shrunk   int         // failures of the message in progress after which the request became smaller
-	fixed    bool        // the request must not be made smaller
-	request  *Request    // the last one that was built
-	asked    CallModel   // the action that it was built for
-	declared bool        // the next one need not begin with it
-	offered  []*ToolSpec // in the last request; nil if all are
-	refused  *refusal    // of a request for this message
-	window   int64       // of the model, or 0 if unknown
-	usage    Usage       // of the last message
-	done     MessageDone // of the last message
+	here      reader     // of Loop.Inline, or nil
+	body      loopBody   // for it
+	delta     Event      // for it, before what is in out
+	reading   stream     // the answer of the model
+	away      bool       // of its goroutine: the body works inside of here, or has left the loop there
+	incoming  incoming   // the message in progress
+	known     *setup     // which the state has; nil if the run is resumed
+	setUp     int        // the turn for which WithSetup was asked last
+	tools     []Tool     // of the setup, for WithSetup
+	waited    time.Duration
+	shrunk    int         // failures of the message in progress after which the request became smaller
+	fixed     bool        // the request must not be made smaller
+	request   *Request    // the last one that was built
+	asked     CallModel   // the action that it was built for
+	declared  bool        // the next one need not begin with it
+	offered   []*ToolSpec // in the last request; nil if all are
+	refused   *refusal    // of a request for this message
+	window    int64       // of the model, or 0 if unknown
+	usage     Usage       // of the last message
+	done      MessageDone // of the last message
 }
+
+// A reader asks the model, and gives the loop body what is there, in the goroutine of the loop body. It has no
+// state: an object for each run would have to be in the processor's cache for each delta.
+type reader interface {
+	ask(*run, context.Context, *CallModel)
+	give(*run) bool // reports whether the body listens
+}
+
+type loopBody = func(Event, error) bool
 
 // A step is what an executor starts.
 type step struct {
@@ -244,7 +253,7 @@ func (r *run) next(ctx context.Context) Event {
 		if r.startReady(ctx) {
 			if r.here != nil { // or else the goroutine of askModel takes it
 				if a := r.takeCall(); a != nil {
-					r.here(ctx, a)
+					r.here.ask(r, ctx, a)
 				}
 			}
 			continue
@@ -380,7 +389,7 @@ func (r *run) step(f Fact, events ...Event) error {
 	}
 	for _, ev := range events {
 		if fin, ok := ev.(*ToolFinished); ok {
-			put(&r.reported, fin.Call.ID, true)
+			r.reported = append(r.reported, fin.Call.ID)
 		}
 		r.tell(ev)
 	}
@@ -429,14 +438,14 @@ func (r *run) tellRest(messages []*Message) {
 		calls := m.Calls()
 		for n, p := range messages[i+1].Parts {
 			out, ok := p.(*ToolOutput)
-			if !ok || n >= len(calls) || r.reported[out.ID] {
+			if !ok || n >= len(calls) || slices.Contains(r.reported, out.ID) {
 				continue
 			}
 			base := &ToolError{Tool: out.Name, CallID: out.ID, Err: errors.New(out.Text())}
 			r.tell(endedAs("not run", calls[n], r.setup.Load().subject(calls[n]), out, base))
 		}
 	}
-	clear(r.reported)
+	r.reported = r.reported[:0]
 }
 
 // do starts an action, or puts a call of the model off until the consumer has seen

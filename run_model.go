@@ -121,7 +121,9 @@ var errNilEvent = errors.New("client yielded neither event nor error")
 
 // stream asks the model once.
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
-	in := stream{run: r, ctx: ctx}
+	in := &r.reading
+	*in = stream{n: in.n + 1, ctx: ctx, over: ctx.Done()}
+	n := in.n
 	defer func() {
 		if r.away && in.state != streamLeft {
 			return // it is the loop body that panics or exits
@@ -142,10 +144,10 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	}
 	start := r.loop.clock.Now()
 	client := r.setup.Load().client
-	if r.here != nil && !r.here(ctx, nil) {
+	if !r.needed() {
 		return nil
 	}
-	client.Stream(ctx, req)(in.event)
+	client.Stream(ctx, req)(func(ev ModelEvent, err error) bool { return r.event(n, ev, err) })
 	state := in.state
 	in.state = streamLeft
 	switch {
@@ -157,11 +159,12 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	return streamEnded(client, r.loop.clock.Now().Sub(start))
 }
 
-// A stream is an answer that is read. It has the checks of a range loop, but is one allocation, while each
-// variable that the body of such a loop changes is one.
+// A stream is an answer that is read. It has the checks of a range loop, but is a part of the run, while each
+// variable that the body of such a loop changes is one allocation.
 type stream struct {
-	run    *run
+	n      int // of the run
 	ctx    context.Context
+	over   <-chan struct{} // of ctx
 	state  int8
 	done   bool
 	failed error // what the client said before it panicked, if it did
@@ -173,20 +176,38 @@ const (
 	streamLeft // no event may follow
 )
 
-func (s *stream) event(ev ModelEvent, err error) bool {
-	if s.state != streamOpen {
+// event takes an event of the nth stream, and reports whether another one may follow.
+func (r *run) event(n int, ev ModelEvent, err error) bool {
+	s := &r.reading
+	if s.n != n || s.state != streamOpen {
 		panic("event after the end")
 	}
 	s.state = streamBusy
 	if s.failed = err; err == nil {
-		s.done, s.failed = s.run.modelEvent(s.ctx, ev)
+		s.done, s.failed = r.modelEvent(s.ctx, ev)
 	}
-	if s.done || s.failed != nil || s.run.here != nil && !s.run.here(s.ctx, nil) {
+	if s.done || s.failed != nil || !r.needed() {
 		s.state = streamLeft
 		return false
 	}
 	s.state = streamOpen
 	return true
+}
+
+// needed gives the body of a run of Loop.Inline what is there, and reports whether the answer is still needed.
+func (r *run) needed() bool {
+	if r.here == nil {
+		return true
+	}
+	if !r.here.give(r) {
+		return false
+	}
+	select {
+	case <-r.reading.over:
+		return false
+	default:
+		return true
+	}
 }
 
 func eventSize(ev ModelEvent) int64 {
@@ -231,7 +252,7 @@ func (r *run) prepare(ctx context.Context, a *CallModel) (*Request, error) {
 	if refused != nil {
 		in.Overflow = refused.err
 	}
-	req, err := r.build(ctx, in)
+	req, err := r.build(r, ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -310,11 +331,7 @@ func requestSize(req *Request) (messages, rest int64) {
 // client has not yielded a block becomes a block.
 func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
 	if d, ok := ev.(*MessageDone); ok && d != nil {
-		if cost := r.costOf(d); cost != d.Cost {
-			priced := *d
-			priced.Cost = cost
-			ev = &priced
-		}
+		ev = r.priced(d)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -330,13 +347,27 @@ func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
 	if err == nil {
 		done, err = r.take(ctx, ev)
 	}
-	if _, over := errors.AsType[*LimitError](err); err != nil && !over {
-		err = fmt.Errorf("client yields what does not fit: %w", err)
-	}
 	if err != nil {
-		return false, &ModelError{Err: err}
+		return false, misfit(err)
 	}
 	return done, nil
+}
+
+// misfit returns the error of an event that the state refuses.
+func misfit(err error) error {
+	if _, over := errors.AsType[*LimitError](err); !over {
+		err = fmt.Errorf("client yields what does not fit: %w", err)
+	}
+	return &ModelError{Err: err}
+}
+
+// priced returns d with its cost, if that is known.
+func (r *run) priced(d *MessageDone) *MessageDone {
+	if cost := r.costOf(d); cost != d.Cost {
+		d = new(*d)
+		d.Cost = cost
+	}
+	return d
 }
 
 // keepText makes a block of the text that was received for an incomplete block, before the message
@@ -441,7 +472,7 @@ func (r *run) modelFailed(ctx context.Context, err error) {
 	}
 	begun := slices.ContainsFunc(r.state.calls, func(c call) bool { return c.ran })
 	if !begun {
-		clear(r.reported) // the next try may use the same ids
+		r.reported = r.reported[:0] // the next try may use the same ids
 	}
 	if !told {
 		_ = r.step(&f)

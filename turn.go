@@ -76,7 +76,7 @@ func (l *Loop) turn(ctx context.Context, req *Request, messages []*Message, ids 
 	r.single = true
 	one := *req
 	one.Messages = nil
-	r.build = func(ctx context.Context, in ContextInput) (*Request, error) {
+	r.build = func(r *run, ctx context.Context, in ContextInput) (*Request, error) {
 		base := one
 		base.Model, base.MaxResponse = cmp.Or(one.Model, in.Base.Model), cmp.Or(one.MaxResponse, in.Base.MaxResponse)
 		if len(one.Tools) == 0 {
