@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -192,9 +193,13 @@ func verify(ctx context.Context, root *os.Root, name, sum string, report func(Pr
 	return err
 }
 
-// Delete implements [Library]. A file that another name has, such as that of an older revision, stays.
+// Delete implements [Library]. A file that another name has, such as that of an older revision, stays. Of a model that is not
+// there, what a download has left is deleted.
 func (h *Hub) Delete(ctx context.Context, name string) error {
 	root, s, err := h.find(ctx, "delete", name)
+	if errors.Is(err, ErrNotFound) {
+		return h.abandon(name, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -226,6 +231,35 @@ func (h *Hub) Delete(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// abandon deletes what downloads of a model have left. If there is nothing, it returns the error.
+func (h *Hub) abandon(name string, none error) error {
+	id, quant := splitModel(name)
+	root, err := os.OpenRoot(h.dir)
+	if err != nil || !validID.MatchString(id) {
+		return none
+	}
+	defer root.Close()
+	parts, _ := fs.Glob(root.FS(), repoDir(id)+"/blobs/*.part")
+	for _, part := range parts {
+		d := &download{root: root, blob: strings.TrimSuffix(part, ".part")}
+		data, _ := root.ReadFile(d.blob + ".state")
+		_ = json.Unmarshal(data, &d.state)
+		if of := quantizationOf(d.state.Path); of != "" && quant != "" && !strings.EqualFold(of, quant) {
+			continue
+		}
+		unlock, err := d.lock()
+		if err == nil {
+			err = root.Remove(part)
+			_ = root.Remove(d.blob + ".state")
+			unlock()
+		}
+		if none = nil; err != nil {
+			return &HubError{Op: "delete", Model: name, Err: err}
+		}
+	}
+	return none
 }
 
 // Ollama returns the models of a server of Ollama as a [Library].

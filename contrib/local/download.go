@@ -96,9 +96,9 @@ func (h *Hub) pull(ctx context.Context, name string, report func(Progress)) (err
 		return err
 	}
 	defer root.Close()
-	for _, f := range c.Files {
+	for i, f := range c.Files {
 		about = c.ID + "/" + f.Path
-		d := &download{h: h, root: root, repo: c.Repo, file: f, report: report}
+		d := &download{h: h, root: root, repo: c.Repo, file: f, later: c.Files[i+1:], report: report}
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -176,6 +176,7 @@ type download struct {
 	root   *os.Root
 	repo   Repo
 	file   File
+	later  []File // of the same model
 	report func(Progress)
 	blob   string
 	part   *os.File
@@ -190,6 +191,7 @@ type state struct {
 	Size  int64   `json:"size"`
 	Chunk int64   `json:"chunk"`
 	Etag  string  `json:"etag"`
+	Path  string  `json:"path"` // of the file, for [Hub.Delete]
 	Done  []int64 `json:"done"` // bytes of each chunk, from its beginning
 }
 
@@ -303,7 +305,7 @@ func (d *download) reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ranges = true
-	d.state = state{Size: d.file.Size, Chunk: max(d.h.chunk, d.file.Size/(1<<14))}
+	d.state = state{Size: d.file.Size, Chunk: max(d.h.chunk, d.file.Size/(1<<14)), Path: d.file.Path}
 	d.state.Done = make([]int64, chunks(d.state))
 }
 
@@ -334,13 +336,19 @@ func (d *download) save() error {
 	return d.h.writeFile(d.root, d.blob+".state", data)
 }
 
-// space checks the disk.
+// space checks the disk, also for the files that come later.
 func (d *download) space() error {
 	free, err := d.h.free(d.h.dir)
 	if err != nil {
 		return nil // it cannot be told
 	}
-	if need := d.file.Size - d.sum(); need > free-free/100 {
+	need := d.file.Size - d.sum()
+	for _, f := range d.later {
+		if _, err := d.root.Stat(path.Join(path.Dir(d.blob), f.SHA256)); err != nil {
+			need += f.Size
+		}
+	}
+	if need > free-free/100 {
 		return fmt.Errorf("%w: %s are needed, %s are free", ErrSpace, bytesText(need), bytesText(free))
 	}
 	return nil

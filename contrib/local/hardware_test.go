@@ -35,9 +35,28 @@ func TestNvidia(t *testing.T) {
 	assert.Equal(t, -1, list[0].Busy)
 	assert.True(t, list[1].Unified)
 	assert.Equal(t, "NVIDIA GB10", list[1].Name)
+	// In a container with an instance of a GPU, and after a fault of one: their memory is neither known nor that of the host.
+	list, err = parseNvidia([]byte("0, [Insufficient Permissions], [Insufficient Permissions], [N/A], NVIDIA A100-SXM4-80GB\n1, [Unknown Error], [Unknown Error], [Unknown Error], NVIDIA L4\n"))
+	assert.ErrorContains(t, err, "memory of NVIDIA A100-SXM4-80GB: [Insufficient Permissions]")
+	assert.Equal(t, []GPU{{Vendor: "nvidia", Name: "NVIDIA A100-SXM4-80GB", Busy: -1, Source: "nvidia-smi"},
+		{Vendor: "nvidia", Name: "NVIDIA L4", Busy: -1, Source: "nvidia-smi"}}, list)
 	list, err = parseNvidia([]byte("No devices were found\n"))
 	assert.ErrorContains(t, err, "No devices were found")
 	assert.Empty(t, list)
+}
+
+// The memory of a GPU that is divided is told for all of it, and a program can use only an instance.
+func TestInstances(t *testing.T) {
+	m := machine{run: func(_ context.Context, _ string, args ...string) ([]byte, error) {
+		if strings.Contains(args[0], "mig.mode.current") {
+			return []byte("0, Disabled\n1, Enabled\n"), nil
+		}
+		return []byte("0, 81920, 81000, 12, NVIDIA A100-SXM4-80GB\n1, 40960, 40000, [N/A], NVIDIA A100-SXM4-40GB\n"), nil
+	}}
+	list, err := nvidiaGPUs(t.Context(), m)
+	assert.ErrorContains(t, err, "A100-SXM4-40GB is divided into instances (MIG)")
+	require.Len(t, list, 2)
+	assert.Equal(t, []Device{{Name: "NVIDIA A100-SXM4-80GB", Free: 81000 << 20, Reserve: driverMemory}}, Hardware{GPUs: list}.Devices())
 }
 
 func TestAMD(t *testing.T) {
@@ -51,8 +70,10 @@ func TestAMD(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, list)
 	}
-	list, err := parseAMD([]byte(`[{"gpu":1,"usage":"N/A","mem_usage":{"total_vram":{"value":16384,"unit":"MB"},"used_vram":"N/A"}}]`), nil)
-	if err == nil { // what is not known is not invented
+	unknown := `[{"gpu":1,"usage":"N/A","mem_usage":{"total_vram":{"value":16384,"unit":"MB"},"used_vram":"N/A"}}]`
+	for _, out := range []string{unknown, `{"gpu_data":` + unknown + "}"} { // what is not known is not invented
+		list, err := parseAMD([]byte(out), nil)
+		require.NoError(t, err)
 		assert.Equal(t, []GPU{{Vendor: "amd", Name: "AMD GPU 1", Total: 16 << 30, Busy: -1, Source: "amd-smi"}}, list)
 	}
 	for _, bad := range []string{"", "ERROR: no driver", "{}", "null0"} {
@@ -64,7 +85,7 @@ func TestAMD(t *testing.T) {
 func TestROCm(t *testing.T) {
 	// rocm-smi of ROCm 5 has "Card series", that of ROCm 6 "Card Series" and "Device Name"; warnings come before the JSON.
 	for _, out := range []string{
-		`{"card0": {"GPU use (%)": "7", "VRAM Total Memory (B)": "17163091968", "VRAM Total Used Memory (B)": "27193344", "Card series": "Navi 21 [Radeon RX 6800/6800 XT / 6900 XT]", "Card model": "0x0e3a"}}`,
+		`{"card1": {"GPU use (%)": "7", "VRAM Total Memory (B)": "17163091968", "VRAM Total Used Memory (B)": "27193344", "Card series": "Navi 21 [Radeon RX 6800/6800 XT / 6900 XT]", "Card model": "0x0e3a"}}`,
 		"WARNING: AMD GPU device(s) is/are in a low-power state. Check power control/runtime_status\n\n" +
 			`{"card0": {"GPU use (%)": "7", "VRAM Total Memory (B)": "17163091968", "VRAM Total Used Memory (B)": "27193344", "Card Series": "Navi 21 [Radeon RX 6800/6800 XT / 6900 XT]", "Device Name": "N/A"}, "system": {"Driver version": "6.3.6"}}`,
 	} {
@@ -135,10 +156,12 @@ func TestLinuxMemory(t *testing.T) {
 	assert.Equal(t, int64(24052096<<10), available)
 	_, available = parseMeminfo([]byte("MemTotal:       32768000 kB\nMemFree:         1000000 kB\nBuffers:          100000 kB\nCached:          9000000 kB\n"))
 	assert.Equal(t, int64(10100000<<10), available)
-	total, available = within(32<<30, 24<<30, "8589934592\n", "2147483648\n")
+	total, available = within(32<<30, 24<<30, "8589934592\n", "2147483648\n", "")
 	assert.Equal(t, int64(8<<30), total)
 	assert.Equal(t, int64(6<<30), available)
-	total, _ = within(32<<30, 24<<30, "max\n", "2147483648\n")
+	_, available = within(32<<30, 24<<30, "8589934592\n", "8053063680\n", "anon 536870912\ninactive_file 7247757312\nactive_file 268435456\n")
+	assert.Equal(t, int64(8589934592-(8053063680-7247757312)), available, "files that were read once are given back")
+	total, _ = within(32<<30, 24<<30, "max\n", "2147483648\n", "")
 	assert.Equal(t, int64(32<<30), total)
 	assert.EqualValues(t, 0, parsePSI([]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")))
 	assert.EqualValues(t, 1, parsePSI([]byte("some avg10=35.11 avg60=9.00 avg300=2.00 total=5\nfull avg10=4.00 avg60=0.00 avg300=0.00 total=0\n")))

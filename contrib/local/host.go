@@ -20,7 +20,8 @@ func (h *Hardware) linuxMemory(m machine) error {
 	limit, err1 := m.read("/sys/fs/cgroup/memory.max")
 	used, err2 := m.read("/sys/fs/cgroup/memory.current")
 	if err1 == nil && err2 == nil {
-		h.Total, h.Available = within(h.Total, h.Available, string(limit), string(used))
+		stat, _ := m.read("/sys/fs/cgroup/memory.stat")
+		h.Total, h.Available = within(h.Total, h.Available, string(limit), string(used), string(stat))
 	}
 	if data, err := m.read("/proc/pressure/memory"); err == nil {
 		h.stalled = parsePSI(data)
@@ -42,12 +43,18 @@ func parseMeminfo(data []byte) (total, available int64) {
 	return v["MemTotal"], min(available, v["MemTotal"])
 }
 
-// within applies the limit of a control group, if there is one.
-func within(total, available int64, limit, used string) (int64, int64) {
+// within applies the limit of a control group, if there is one. Of what is used, the system gives back what it has of files
+// that nobody has read twice, such as a model after its download.
+func within(total, available int64, limit, used, stat string) (int64, int64) {
 	l, ok1 := count(limit) // or "max"
 	u, ok2 := count(used)
 	if !ok1 || !ok2 || l >= total {
 		return total, available
+	}
+	if _, cached, ok := strings.Cut("\n"+stat, "\ninactive_file "); ok {
+		cached, _, _ = strings.Cut(cached, "\n")
+		n, _ := count(cached)
+		u -= min(n, u)
 	}
 	return l, min(available, max(0, l-u))
 }

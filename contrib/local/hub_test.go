@@ -587,6 +587,43 @@ func TestResume(t *testing.T) {
 	assert.Equal(t, len(data)-5*16<<10, total)
 }
 
+// The rest of a download can be deleted, but not while it is at work, and not by the name of another quantisation.
+func TestDeleteUnfinished(t *testing.T) {
+	f := newFakeHub(t, map[string][]byte{"m-Q4_0.gguf": noise(160_000, 1), "m-Q8_0.gguf": noise(100, 2)})
+	h := f.client(t, t.TempDir(), WithConnections(1))
+	during := make(chan error, 2*maxTries)
+	f.fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") {
+			during <- h.Delete(t.Context(), testRepo+":Q4_0")
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	_, err := pull(t.Context(), h, testRepo+":Q4_0")
+	require.Error(t, err)
+	assert.ErrorIs(t, <-during, ErrBusy)
+	left := func() int {
+		parts, _ := filepath.Glob(filepath.Join(h.Dir(), "*", "blobs", "*.part"))
+		return len(parts)
+	}
+	require.Equal(t, 1, left())
+	assert.ErrorIs(t, h.Delete(t.Context(), testRepo+":Q8_0"), ErrNotFound)
+	assert.Equal(t, 1, left())
+	require.NoError(t, h.Delete(t.Context(), testRepo+":Q4_0"))
+	assert.Equal(t, 0, left())
+	assert.ErrorIs(t, h.Delete(t.Context(), testRepo+":Q4_0"), ErrNotFound)
+}
+
+// A disk that has room for the first file of a model only is told before anything is downloaded.
+func TestSpaceOfSplit(t *testing.T) {
+	f := newFakeHub(t, map[string][]byte{"m-Q4_0-00001-of-00002.gguf": noise(60_000, 1), "m-Q4_0-00002-of-00002.gguf": noise(60_000, 2)})
+	h := f.client(t, t.TempDir())
+	h.free = func(string) (int64, error) { return 100_000, nil }
+	last, err := pull(t.Context(), h, testRepo)
+	assert.ErrorIs(t, err, ErrSpace)
+	assert.Zero(t, last)
+}
+
 // A server that sends nothing is asked again, and then it is an error.
 func TestStall(t *testing.T) {
 	f := newFakeHub(t, map[string][]byte{"m-Q4_0.gguf": noise(1000, 1)})

@@ -1,13 +1,16 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,7 +41,23 @@ func nvidiaGPUs(ctx context.Context, m machine) ([]GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseNvidia(out)
+	list, err := parseNvidia(out)
+	if slices.ContainsFunc(list, func(g GPU) bool { return g.Busy < 0 && g.Total > 0 }) {
+		parts, _ := m.ask(ctx, "nvidia-smi", "--query-gpu=index,mig.mode.current", "--format=csv,noheader") // drivers before 450 have no such field
+		err = errors.Join(err, divided(list, parts))
+	}
+	return list, err
+}
+
+// divided takes the memory from GPUs that are divided into instances (MIG), of which a program can use only one, and says so.
+func divided(list []GPU, parts []byte) (err error) {
+	for i, line := range slices.Collect(strings.Lines(string(parts))) {
+		if _, mode, _ := strings.Cut(strings.TrimSpace(line), ", "); mode == "Enabled" && i < len(list) {
+			list[i].Total, list[i].Free = 0, 0
+			err = errors.Join(err, fmt.Errorf("%s is divided into instances (MIG), whose memory is not known", list[i].Name))
+		}
+	}
+	return err
 }
 
 // ask runs a tool. An error says which one.
@@ -61,9 +80,8 @@ func toolError(name string, out []byte, err error) error {
 }
 
 // parseNvidia reads lines such as "0, 24576, 24111, 3, NVIDIA GeForce RTX 3090". GPUs that share the memory of the host have
-// "[N/A]", or "[Not Supported]" of older drivers.
-func parseNvidia(out []byte) ([]GPU, error) {
-	var list []GPU
+// "[N/A]", or "[Not Supported]" of older drivers. Others, such as "[Insufficient Permissions]" and "[GPU is lost]", are errors.
+func parseNvidia(out []byte) (list []GPU, err error) {
 	for line := range strings.Lines(string(out)) {
 		f := strings.SplitN(strings.TrimSpace(line), ", ", 5)
 		if len(f) == 1 && f[0] == "" {
@@ -76,11 +94,14 @@ func parseNvidia(out []byte) ([]GPU, error) {
 		total, known := count(f[1])
 		free, ok := count(f[2])
 		if g.Total, g.Free = total*mib, free*mib; !known || !ok {
-			g.Total, g.Free, g.Unified = 0, 0, true
+			g.Total, g.Free, g.Unified = 0, 0, f[1] == "[N/A]" || f[1] == "[Not Supported]"
+			if !g.Unified {
+				err = errors.Join(err, fmt.Errorf("nvidia-smi: memory of %s: %s", g.Name, f[1]))
+			}
 		}
 		list = append(list, g)
 	}
-	return list, nil
+	return list, err
 }
 
 // amdGPUs asks amd-smi, or rocm-smi, which came before it.
@@ -144,10 +165,11 @@ type amdCard struct {
 }
 
 // amdCards reads a list of cards, or an object with it in gpu_data, as ROCm 7 writes it.
+// A card has "N/A" in the place of an object that it does not tell.
 func amdCards(out []byte) ([]amdCard, error) {
 	var list []amdCard
 	err := json.Unmarshal(out, &list)
-	if err != nil {
+	if err != nil && list == nil {
 		var o struct {
 			List []amdCard `json:"gpu_data"`
 		}
@@ -156,7 +178,7 @@ func amdCards(out []byte) ([]amdCard, error) {
 		}
 		list = o.List
 	}
-	if err != nil {
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !(ok && list != nil) {
 		return nil, fmt.Errorf("amd-smi: %w", err)
 	}
 	return list, nil
@@ -202,9 +224,9 @@ func parseROCm(out []byte) ([]GPU, error) {
 		return nil, fmt.Errorf("rocm-smi: %w", err)
 	}
 	var list []GPU
-	for i := range len(cards) {
-		fields, ok := cards["card"+strconv.Itoa(i)]
-		if !ok {
+	for _, card := range slices.SortedFunc(maps.Keys(cards), func(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }) {
+		fields := cards[card]
+		if !strings.HasPrefix(card, "card") {
 			continue
 		}
 		get := func(keys ...string) string {
