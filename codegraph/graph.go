@@ -96,7 +96,7 @@ func WithAnalyzer(a Analyzer) Option {
 }
 
 // WithDir sets the directory of the workspace on this machine, for what git keeps elsewhere: [Graph.GitState] is then known in a
-// linked worktree, too. Default: none.
+// linked worktree and in a submodule, too. Default: none.
 func WithDir(dir string) Option {
 	return func(c *config) error {
 		c.dir = dir

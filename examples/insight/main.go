@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d commits of %d people\n", h.Commits, len(h.Authors))
+	fmt.Fprintf(out, "commits %d, people %d\n", h.Commits, len(h.Authors))
 	for _, f := range h.Hotspots(3) {
 		fmt.Fprintf(out, "hotspot: %s, %d commits, complexity %d\n", f.Name(), f.Recent, f.Complexity)
 	}

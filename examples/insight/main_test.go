@@ -69,7 +69,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
-	// 3 commits of 1 people
+	// commits 3, people 1
 	// hotspot: parse/parse.go, 2 commits, complexity 2
 	// hotspot: main.go, 1 commits, complexity 1
 	// layer 0: ["parse"]

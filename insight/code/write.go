@@ -62,9 +62,9 @@ func (f *File) mark() string {
 func (h *History) WriteText(w io.Writer) error {
 	s := h.summary()
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%d commits of %d people from %s to %s, %d of them merges\n", h.Commits, len(h.Authors), h.First.Format(time.DateOnly),
-		h.Last.Format(time.DateOnly), h.Merges)
-	fmt.Fprintf(b, "%d lines added and %d deleted; %d files, %d others are gone; %.0f lines a week in the last half year\n", h.Added, h.Deleted,
+	fmt.Fprintf(b, "from %s to %s: commits %d, merges %d, people %d\n", h.First.Format(time.DateOnly), h.Last.Format(time.DateOnly), h.Commits, h.Merges,
+		len(h.Authors))
+	fmt.Fprintf(b, "lines added %d, deleted %d; files %d, gone %d; lines a week in the last half year %.0f\n", h.Added, h.Deleted,
 		len(h.Files), h.Gone, s.Growth)
 	section := func(title string) { fmt.Fprintf(b, "\n%s\n", title) }
 	section("languages: files, code, comments, blank")

@@ -92,7 +92,7 @@ func (f *finder) texts(ctx context.Context) error {
 		if file, err := f.Files.Open(name); err == nil {
 			file.Close()
 		} else if e, ok := errors.AsType[*workspace.Error](err); ok && e.Kind == workspace.KindSensitivePath {
-			f.add(Secret, name, 0, "file", "files of this name hold secrets, and git does not ignore it; take it out of git, and let .gitignore name it")
+			f.add(Secret, name, 0, "file", "files of this name often hold secrets, and git does not ignore it; if it holds one, take it out of git, and let .gitignore name it")
 			continue
 		}
 		text, ok := f.text(name, maxFile)
@@ -326,7 +326,8 @@ func (f *finder) tests(context.Context) error {
 	slices.SortStableFunc(all, func(a, b *directory) int { return b.functions - a.functions })
 	for _, d := range all {
 		if !d.tested && d.functions >= fewFunctions {
-			f.add(Tests, d.dir, 0, string(d.language), "%d functions in %s, and no test uses a file here", d.functions, d.language)
+			f.add(Tests, d.dir, 0, string(d.language), "%d functions in %s, and no test uses a file here", d.functions,
+				cmp.Or(map[source.Language]string{source.TypeScript: "typescript or javascript"}[d.language], string(d.language)))
 		}
 	}
 	return nil

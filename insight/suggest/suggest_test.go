@@ -102,7 +102,7 @@ func TestPlanted(t *testing.T) {
 	w.commit()
 	w.git("update-ref", "refs/remotes/origin/main", "HEAD")
 	require.Equal(t, []string{
-		"secret .env:0 files of this name hold secrets, and git does not ignore it; take it out of git, and let .gitignore name it",
+		"secret .env:0 files of this name often hold secrets, and git does not ignore it; if it holds one, take it out of git, and let .gitignore name it",
 		`secret secret.txt:2 1 secret is in the text, of the kind "github-token"; move it out of the repository, and replace it where it is valid`,
 		"risk risk/r.go:3 the certificate of a server is not checked: var a = tls.Config{InsecureSkipVerify: true}",
 		`risk risk/r.go:6 a shell runs a text that is put together; pass arguments instead: var c = exec.Command("sh", "-c", fmt.Sprintf("ls %s", d))`,

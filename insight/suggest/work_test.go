@@ -104,6 +104,24 @@ func TestWorkOfWorktree(t *testing.T) {
 	require.Empty(t, w.find(w.options()))
 }
 
+// In a submodule, all is known of it, also if its name is quoted in the configuration of git.
+func TestWorkOfSubmodule(t *testing.T) {
+	lib := newWorld(t)
+	lib.write("a.txt", "a\n")
+	lib.commit()
+	w := newWorld(t)
+	w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib.dir, "a #b")
+	w.commit()
+	in := &world{t, filepath.Join(w.dir, "a #b")}
+	require.Empty(t, in.find(in.options()))
+	in.write("a.txt", "changed\n")
+	in.write("new.txt", "x\n")
+	r, err := suggest.Find(t.Context(), in.options())
+	require.NoError(t, err)
+	require.Empty(t, r.Skipped)
+	require.Equal(t, []string{"work :0 1 changed file is not committed: a.txt", "work :0 1 new file is not in git: new.txt"}, in.find(in.options()))
+}
+
 // Permissions, and the commits of submodules, are work as well, staged or not, unless git is told not to look.
 func TestWorkBesidesContents(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -37,8 +38,8 @@ func Branch(dir string) string {
 	}
 }
 
-// Worktree returns the directory in which git keeps the index of a linked worktree, or "" if the directory is none. A worktree
-// that its repository does not know is none: its .git could lead to anybody's repository.
+// Worktree returns the directory in which git keeps the index of a linked worktree or of a submodule, or "" if the directory is
+// none. One that its repository does not know is none: its .git could lead to anybody's repository.
 func Worktree(dir string) string {
 	dotGit := filepath.Join(dir, ".git")
 	target, ok := strings.CutPrefix(shortFile(dotGit), "gitdir: ")
@@ -49,6 +50,18 @@ func Worktree(dir string) string {
 		target = filepath.Join(dir, target)
 	}
 	back := filepath.FromSlash(shortFile(filepath.Join(target, "gitdir")))
+	if back == "" { // a submodule, whose configuration leads back
+		config, _ := regular.Read(filepath.Join(target, "config"), 1<<20)
+		for line := range strings.Lines(string(config)) {
+			if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "worktree" {
+				value = strings.TrimSpace(value)
+				if text, err := strconv.Unquote(value); err == nil {
+					value = text
+				}
+				back = filepath.Join(filepath.FromSlash(value), ".git")
+			}
+		}
+	}
 	if back != "" && !filepath.IsAbs(back) {
 		back = filepath.Join(target, back)
 	}
