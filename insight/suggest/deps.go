@@ -182,8 +182,8 @@ func (l *locked) yarn(text string) {
 	end()
 }
 
-// ofPNPM matches a package as the versions of pnpm have written it.
-var ofPNPM = regexp.MustCompile(`^  '?/?((?:@[^/@]+/)?[^/@'(]+)[@/](\d[^'(_:]*)[^:]*'?:`)
+// ofPNPM matches a package as the versions of pnpm have written it, and as programs that format files do.
+var ofPNPM = regexp.MustCompile(`^  ['"]?/?((?:@[^/@]+/)?[^/@'"(]+)[@/](\d[^'"(_:]*)[^:]*['"]?:`)
 
 func (l *locked) pnpm(text string) {
 	in := false
