@@ -153,6 +153,7 @@ func (w *Work) Report(o Options) (*Report, error) {
 	r.Notes = []string{
 		"The time of a turn is that from the message before it to its end, with waiting for answers, and at most " + short(mostOfTurn) + ".",
 		"The kind of a task is guessed from the words of the first prompt.",
+		"Answers that broke off, and the last one of a run that waits for somebody, are not in the sums.",
 	}
 	if n := r.Total.Unpriced; n > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d of %d answers have no known price: their cost is not in the sums, and is not zero.", n, r.Total.Answers))

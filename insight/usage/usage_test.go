@@ -251,6 +251,7 @@ func TestReport(t *testing.T) {
 	require.InDelta(t, 144-4, *r.Return.Net, 1e-9)
 	require.Equal(t, 3, r.Return.Without)
 	require.Contains(t, strings.Join(r.Notes, "\n"), "fix 1.0 h")
+	require.Contains(t, strings.Join(r.Notes, "\n"), "a run that waits for somebody, are not in the sums")
 	require.Contains(t, strings.Join(r.Notes, "\n"), "1 of 6 answers have no known price")
 
 	// In another place, a night belongs to another day.
