@@ -175,7 +175,7 @@ func (f *finder) secrets(name, text string) {
 		if next < 0 {
 			return
 		}
-		if kind := masked[m[2]:m[3]]; kind != byPlace || drawn(text[at:at+next]) {
+		if kind := masked[m[2]:m[3]]; kind != anyBase64 && (kind != byPlace || drawn(text[at:at+next])) {
 			if hits[kind] == nil {
 				hits[kind] = &hit{line: 1 + strings.Count(text[:at], "\n")}
 			}
@@ -185,8 +185,9 @@ func (f *finder) secrets(name, text string) {
 	}
 }
 
-// byPlace is the kind of a secret that is one only by the name beside it.
-const byPlace = "value"
+// byPlace is the kind of a secret that is one only by the name beside it, and anyBase64 that of a line that could be from the middle
+// of a key. A file that has a key has its first line, too; others are certificates and pictures.
+const byPlace, anyBase64 = "value", "key-or-certificate"
 
 // drawn reports whether a value looks like one that a program has drawn. The masker hides more than that.
 func drawn(s string) bool {

@@ -96,6 +96,7 @@ func TestPlanted(t *testing.T) {
 	w.write("risk/r.js", "a.innerHTML = b\na.innerHTML = ''\nif (a.innerHTML == b) {}\nexec(`ls ${x}`)\nexecFile('ls', [x])\n")
 	w.write("secret.txt", "line\ntoken = "+token+"\n")
 	w.write("near.txt", "token = <your token>\n--api-key provider=KEY\ngithub_token: ${{ secrets.GITHUB_TOKEN }}\n")
+	w.write("picture.tcl", "image create photo logo -data {\nxZ/fpc/Pz7fnvPXNytnZ2eLi4s/v0vja1+zs7Of36fX19f3z8v///////////////////ywAAAAA\nYQC8AAAF/uAmjmRpnmiqrmzrvq4hz3RtGw+s7zx5/7dcb0hUAY8zYXHJRCKVzGjPeYRKry8q0Irt\n}\n")
 	w.write(".env", "A=1\n")
 	w.write("todo.go", "package x\n\n// TODO: old\nvar a = 1\n\nvar todo = \"TODO: no comment\"\n\n// TODOS are no TODO list\nvar b = 1\n")
 	w.write("vendor/v.js", "a.innerHTML = b\n")
