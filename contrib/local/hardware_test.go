@@ -192,6 +192,25 @@ func fakeMachine(now func() (available, free int64)) machine {
 	}
 }
 
+// In a container, its limit counts, in both versions of control groups.
+func TestContainer(t *testing.T) {
+	for _, files := range []map[string]string{
+		{"memory.max": "8589934592\n", "memory.current": "3221225472\n", "memory.stat": "anon 1\ninactive_file 1073741824\n"},
+		{"memory/memory.limit_in_bytes": "8589934592\n", "memory/memory.usage_in_bytes": "3221225472\n", "memory/memory.stat": "cache 1\ninactive_file 1073741824\ntotal_inactive_file 1073741824\n"},
+	} {
+		m := fakeMachine(func() (int64, int64) { return 32 << 30, 8 << 30 })
+		read := m.read
+		m.read = func(name string) ([]byte, error) {
+			if text, ok := files[strings.TrimPrefix(name, "/sys/fs/cgroup/")]; ok {
+				return []byte(text), nil
+			}
+			return read(name)
+		}
+		h := detect(t.Context(), m)
+		assert.Equal(t, []int64{8 << 30, 6 << 30}, []int64{h.Total, h.Available})
+	}
+}
+
 func TestDetect(t *testing.T) {
 	h := detect(t.Context(), fakeMachine(func() (int64, int64) { return 32 << 30, 8 << 30 }))
 	require.Len(t, h.GPUs, 1)

@@ -17,11 +17,14 @@ func (h *Hardware) linuxMemory(m machine) error {
 	if h.Total, h.Available = parseMeminfo(data); h.Total == 0 {
 		return fmt.Errorf("/proc/meminfo: %s", firstLine(data))
 	}
-	limit, err1 := m.read("/sys/fs/cgroup/memory.max")
-	used, err2 := m.read("/sys/fs/cgroup/memory.current")
-	if err1 == nil && err2 == nil {
-		stat, _ := m.read("/sys/fs/cgroup/memory.stat")
-		h.Total, h.Available = within(h.Total, h.Available, string(limit), string(used), string(stat))
+	for _, name := range [][3]string{{"memory.max", "memory.current", "memory.stat"}, // version 2, and 1
+		{"memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"}} {
+		var text [3]string
+		for i := range name {
+			data, _ := m.read("/sys/fs/cgroup/" + name[i])
+			text[i] = string(data)
+		}
+		h.Total, h.Available = within(h.Total, h.Available, text[0], text[1], text[2])
 	}
 	if data, err := m.read("/proc/pressure/memory"); err == nil {
 		h.stalled = parsePSI(data)
