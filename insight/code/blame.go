@@ -32,7 +32,7 @@ type Line struct {
 }
 
 // Owners returns who has written the lines of a file at the commit that is checked out, by git blame, those with the most lines
-// first. name is a path in the repository.
+// first. name is a path below the directory.
 func Owners(ctx context.Context, dir, name string) ([]Owner, error) {
 	lines := map[Owner]int{}
 	err := blame(ctx, dir, name, func(l Line) { lines[Owner{l.Name, l.Email, 0}]++ })
@@ -64,7 +64,7 @@ func blame(ctx context.Context, dir, name string, each func(Line)) error {
 	const longest = 1000 // bytes of a line
 	clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
-		return errors.New("it is not in the repository")
+		return errors.New("it is not below the directory")
 	}
 	commits := map[string]Line{}
 	read := func(in io.Reader) error {
