@@ -125,7 +125,7 @@ var modelActions = []cli.Action{
 	{Name: "advise", Args: "name [-c tokens] [-cache type] [-gpu GiB] [-ram GiB]", Help: "how to load a model or a GGUF file, and why"},
 	{Name: "pull", Args: "name", Help: "downloads a model, and goes on where it was stopped"},
 	{Name: "verify", Args: "name", Help: "checks the files of a model"},
-	{Name: "delete", Args: "name", Help: "deletes a model"},
+	{Name: "delete", Args: "name", Help: "deletes a model, or what an unfinished download of it has left"},
 	{Name: "servers", Help: "llama.cpp, LM Studio and Ollama on this machine"},
 }
 
