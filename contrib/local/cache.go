@@ -214,14 +214,7 @@ func (h *Hub) Delete(ctx context.Context, name string) error {
 			}
 		}
 	}
-	used := map[string]bool{}
-	_ = fs.WalkDir(root.FS(), s.dir+"/snapshots", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			blob, _ := h.blobOf(root, s.dir, name)
-			used[blob] = true
-		}
-		return nil
-	})
+	used := h.used(root, s.dir)
 	for _, blob := range s.blobs {
 		if used[blob] || blob == "" {
 			continue
@@ -233,7 +226,21 @@ func (h *Hub) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// abandon deletes what downloads of a model have left. If there is nothing, it returns the error.
+// used returns the files in blobs that have names.
+func (h *Hub) used(root *os.Root, dir string) map[string]bool {
+	used := map[string]bool{}
+	_ = fs.WalkDir(root.FS(), dir+"/snapshots", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			blob, _ := h.blobOf(root, dir, name)
+			used[blob] = true
+		}
+		return nil
+	})
+	return used
+}
+
+// abandon deletes what downloads of a model have left. If there is nothing, it returns the error. Of a whole file without a name,
+// nobody knows of which quantisation it is: it is deleted if no other download is left.
 func (h *Hub) abandon(name string, none error) error {
 	id, quant := splitModel(name)
 	root, err := os.OpenRoot(h.dir)
@@ -241,17 +248,25 @@ func (h *Hub) abandon(name string, none error) error {
 		return none
 	}
 	defer root.Close()
-	parts, _ := fs.Glob(root.FS(), repoDir(id)+"/blobs/*.part")
-	for _, part := range parts {
-		d := &download{root: root, blob: strings.TrimSuffix(part, ".part")}
+	dir := repoDir(id)
+	others, used := false, h.used(root, dir)
+	blobs, _ := fs.Glob(root.FS(), dir+"/blobs/*")
+	slices.SortStableFunc(blobs, func(a, b string) int { return len(b) - len(a) }) // the whole ones come last
+	for _, blob := range blobs {
+		d := &download{root: root, blob: strings.TrimSuffix(blob, ".part")}
 		data, _ := root.ReadFile(d.blob + ".state")
 		_ = json.Unmarshal(data, &d.state)
-		if of := quantizationOf(d.state.Path); of != "" && quant != "" && !strings.EqualFold(of, quant) {
+		of := quantizationOf(d.state.Path)
+		switch part := d.blob != blob; {
+		case part && of != "" && quant != "" && !strings.EqualFold(of, quant):
+			others = true
+			continue
+		case !part && (others || used[blob] || !validHash.MatchString(path.Base(blob))):
 			continue
 		}
 		unlock, err := d.lock()
 		if err == nil {
-			err = root.Remove(part)
+			err = root.Remove(blob)
 			_ = root.Remove(d.blob + ".state")
 			unlock()
 		}

@@ -41,9 +41,9 @@
 //	}
 //
 // A download comes by several connections, goes on where it was stopped by whatever, and is checked against the SHA-256 of the hub.
-// [Hub.Delete] deletes also the rest of one that has not come to its end.
 // Its file has a name only when all of that is done, so that what [Hub.List] lists is whole. The directory has the layout of other
-// programs for this hub. The token is sent to the hub and never to where it redirects to.
+// programs for this hub. The token is sent to the hub and never to where it redirects to. [Hub.Delete] also removes a download that was
+// stopped.
 //
 // [Ollama] has the same methods for the models of a server of Ollama: both are a [Library]. [FindServers] finds llama.cpp, LM Studio
 // and Ollama on this machine.

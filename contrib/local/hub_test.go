@@ -589,8 +589,10 @@ func TestResume(t *testing.T) {
 
 // The rest of a download can be deleted, but not while it is at work, and not by the name of another quantisation.
 func TestDeleteUnfinished(t *testing.T) {
-	f := newFakeHub(t, map[string][]byte{"m-Q4_0.gguf": noise(160_000, 1), "m-Q8_0.gguf": noise(100, 2)})
+	f := newFakeHub(t, map[string][]byte{"m-Q4_0-00001-of-00002.gguf": noise(100, 3), "m-Q4_0-00002-of-00002.gguf": noise(160_000, 1), "m-Q8_0.gguf": noise(100, 2)})
 	h := f.client(t, t.TempDir(), WithConnections(1))
+	_, err := pull(t.Context(), h, testRepo+":Q8_0")
+	require.NoError(t, err)
 	during := make(chan error, 2*maxTries)
 	f.fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") {
@@ -599,19 +601,20 @@ func TestDeleteUnfinished(t *testing.T) {
 		}
 		return false
 	}
-	_, err := pull(t.Context(), h, testRepo+":Q4_0")
+	_, err = pull(t.Context(), h, testRepo+":Q4_0")
 	require.Error(t, err)
 	assert.ErrorIs(t, <-during, ErrBusy)
 	left := func() int {
-		parts, _ := filepath.Glob(filepath.Join(h.Dir(), "*", "blobs", "*.part"))
-		return len(parts)
+		all, _ := filepath.Glob(filepath.Join(h.Dir(), "*", "blobs", "*"))
+		return len(slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, ".lock") }))
 	}
-	require.Equal(t, 1, left())
-	assert.ErrorIs(t, h.Delete(t.Context(), testRepo+":Q8_0"), ErrNotFound)
-	assert.Equal(t, 1, left())
+	require.Equal(t, 4, left(), "two files, a part and its state")
+	assert.ErrorIs(t, h.Delete(t.Context(), testRepo+":Q5_0"), ErrNotFound)
+	assert.Equal(t, 4, left())
 	require.NoError(t, h.Delete(t.Context(), testRepo+":Q4_0"))
-	assert.Equal(t, 0, left())
+	assert.Equal(t, 1, left())
 	assert.ErrorIs(t, h.Delete(t.Context(), testRepo+":Q4_0"), ErrNotFound)
+	require.NoError(t, h.Verify(t.Context(), testRepo+":Q8_0", nil))
 }
 
 // A disk that has room for the first file of a model only is told before anything is downloaded.
