@@ -125,12 +125,13 @@ func (f *finder) texts(ctx context.Context) error {
 			}
 		}
 		if len(comments.todos) > 0 && !f.Uncommitted && f.Dir != "" {
-			if blamed++; blamed > maxBlamed {
-				f.skip("%s: the age of its TODOs; %d other files have some", name, maxBlamed)
-				continue
+			if blamed++; blamed <= maxBlamed {
+				f.todos(ctx, name, text, comments.todos)
 			}
-			f.todos(ctx, name, text, comments.todos)
 		}
+	}
+	if n := blamed - maxBlamed; n > 0 {
+		f.skip("the age of TODOs in all but %d files: %d left out", maxBlamed, n)
 	}
 	return nil
 }

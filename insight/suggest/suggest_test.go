@@ -153,14 +153,17 @@ func TestSecretInUTF16(t *testing.T) {
 	}
 }
 
-// A file that was not looked at for two reasons is named once.
+// A file that was not looked at for two reasons is named once, and many for the same reason are counted.
 func TestSkippedOnce(t *testing.T) {
 	w := newWorld(t)
+	for i := range 53 {
+		w.write(fmt.Sprintf("todo%d.go", i), "package a\n\n// TODO: it\n")
+	}
 	w.write("long.go", "package a\n"+strings.Repeat("\n", 1<<20))
 	w.commit()
 	r, err := suggest.Find(t.Context(), w.options())
 	require.NoError(t, err)
-	require.Equal(t, []string{"long.go: it is too long"}, r.Skipped)
+	require.Equal(t, []string{"long.go: it is too long", "the age of TODOs in all but 50 files: 3 left out"}, r.Skipped)
 }
 
 // The settings of a repository run nothing.
