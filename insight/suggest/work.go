@@ -91,6 +91,9 @@ func (f *finder) staged(ctx context.Context, repo *gitrepo.Repo) (names []string
 		if err != nil {
 			return nil, context.Cause(ctx)
 		}
+	} else if _, err := repo.Text(ctx, "rev-parse", "--git-dir"); err != nil {
+		f.skip("what is staged: git does not read this repository, or is not installed")
+		return nil, context.Cause(ctx)
 	}
 	text, _ := repo.Text(ctx, "config", "--type=bool", "core.fileMode")
 	modes := strings.TrimSpace(text) != "false"

@@ -48,6 +48,37 @@ func TestWorkWithoutCommit(t *testing.T) {
 	require.Equal(t, []string{"work :0 1 changed file is not committed: a.txt", "work :0 1 new file is not in git: b.txt"}, w.find(w.options()))
 }
 
+// Without git, nothing is said about what is staged.
+func TestWorkWithoutGit(t *testing.T) {
+	w := newWorld(t)
+	w.write("a.txt", "a\n")
+	w.write("b.txt", "b\n")
+	w.commit()
+	w.write("b.txt", "changed\n")
+	t.Setenv("PATH", t.TempDir())
+	r, err := suggest.Find(t.Context(), w.options())
+	require.NoError(t, err)
+	require.Equal(t, []string{"what is staged: git does not read this repository, or is not installed"}, r.Skipped)
+	require.Equal(t, []string{"work :0 1 changed file is not committed: b.txt"}, w.find(w.options()))
+}
+
+// The repository of another user, as in a container, is read as that of the user.
+func TestWorkOfOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	w := newWorld(t)
+	w.write("a.txt", "a\n")
+	w.commit()
+	const other = 12345
+	for _, name := range []string{"", ".git"} {
+		require.NoError(t, os.Chown(filepath.Join(w.dir, name), other, other))
+	}
+	r, err := suggest.Find(t.Context(), w.options())
+	require.NoError(t, err)
+	require.Equal(t, suggest.Report{}, *r)
+}
+
 // Where git keeps its index elsewhere, nothing is known about changes, and the report and the tool say so.
 func TestWorkElsewhere(t *testing.T) {
 	const elsewhere = "what is not committed: git keeps its index outside of this directory"

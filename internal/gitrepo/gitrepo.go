@@ -32,7 +32,8 @@ const (
 // The repository may be hostile. The commands that run here read neither the index nor the work
 // tree, so that no filter, hook or file monitor runs. A blob that is missing in a partial clone
 // would be fetched, which can run a program of the repository's configuration: git therefore finds
-// no program that it could start, not even itself.
+// no program that it could start, not even itself. So it reads repositories of other users, too: git
+// would not, unless the configuration of the user allows it, which is not read.
 type Repo struct {
 	Dir string // of the work tree
 	// Stall is how long git may read or compute without writing anything, before it is ended. A file of the
@@ -59,7 +60,7 @@ func (r *Repo) Run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	cmd := exec.CommandContext(ctx, program, append([]string{"--no-replace-objects", "--no-optional-locks"}, args...)...)
+	cmd := exec.CommandContext(ctx, program, append([]string{"--no-replace-objects", "--no-optional-locks", "-c", "safe.directory=*"}, args...)...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.Dir, in, time.Second
 	none := os.DevNull + "/none"
 	cmd.Env = []string{"PATH=" + none, "GIT_EXEC_PATH=" + none, "HOME=" + none, "LC_ALL=C",
