@@ -24,6 +24,7 @@ type link struct {
 	message weak.Pointer[aycoder.Message]
 	sum     sum
 	names   []string // of source files in it
+	words   []string // its mentions, or nil if it has no words of the user
 	*addition
 	shown weak.Pointer[aycoder.Message] // the message with the addition, if it has a text
 	run   string                        // that has looked at what to add; only the same run must send the same again
@@ -71,7 +72,7 @@ func (c *chain) common(messages []*aycoder.Message) int {
 
 // link returns the link of the message after those of a chain.
 func (e *enricher) link(c *chain, m *aycoder.Message) *link {
-	l := &link{message: weak.Make(m), names: e.g.named(m)}
+	l := &link{message: weak.Make(m), names: e.g.named(m), words: mentions(m)}
 	sent := &aycoder.Message{Role: m.Role}
 	for _, p := range m.Parts {
 		if !part.IsMark(p) { // no client sends it
@@ -100,13 +101,17 @@ type known struct {
 	texts  map[string]bool  // the hashes of all that is shown
 	tokens int64            // of all additions
 	named  []string         // the files that the messages since the last look name, the newest first
+	asked  []string         // what the user has mentioned last, also in the message after them
 }
 
 // known returns what the first n messages have.
 func (c *chain) known(n int) known {
-	k := known{played: map[string]bool{}, files: map[string]shown{}, texts: map[string]bool{}}
+	k := known{played: map[string]bool{}, files: map[string]shown{}, texts: map[string]bool{}, asked: c.links[n].words}
 	looked := false
 	for _, l := range slices.Backward(c.links[:n]) {
+		if k.asked == nil {
+			k.asked = l.words
+		}
 		if l.addition == nil {
 			if !looked {
 				k.named = append(k.named, l.names...)

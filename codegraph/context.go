@@ -72,7 +72,8 @@ const (
 	candidateTokens = 50
 	minCandidates   = 32
 	maxCandidates   = 400
-	maxTokenBytes   = 8 // a token has hardly ever more: what is larger need not be counted
+	mentioned       = 0.05 // the weight of a mention, where a file in play has 1
+	maxTokenBytes   = 8    // a token has hardly ever more: what is larger need not be counted
 )
 
 // Context chooses what to show of the files that the files in play use, within a budget. The files are ranked
@@ -138,15 +139,13 @@ func (c *chooser) begin(ctx context.Context) error {
 	}
 	for _, m := range c.Mentions {
 		c.names[m] = true
-		if i, ok := c.s.at(m); ok && c.s.files[i].facts != nil && from[i] == 0 {
-			from[i] = 0.5
+		if i, ok := c.s.at(m); ok && c.s.files[i].facts != nil {
+			from[i] = max(from[i], mentioned)
 		}
 	}
-	if len(c.Mentions) > 0 {
-		for i, f := range c.s.files {
-			if from[i] == 0 && f.declares(c.names) {
-				from[i] = 0.5
-			}
+	for _, files := range c.s.declaring(c.names) { // a name that many files declare says little of each
+		for _, i := range files {
+			from[i] = max(from[i], mentioned/float64(len(files)))
 		}
 	}
 	c.rank = c.s.rank(from)
@@ -168,9 +167,20 @@ func (c *chooser) begin(ctx context.Context) error {
 	return nil
 }
 
-// declares reports whether a file declares one of some names at its top.
-func (f *file) declares(names map[string]bool) bool {
-	return f.facts != nil && slices.ContainsFunc(f.facts.Decls, func(d source.Decl) bool { return d.Parent < 0 && names[d.Name] })
+// declaring returns the files that declare each of some names at their top.
+func (s *Snapshot) declaring(names map[string]bool) map[string][]int {
+	found := map[string][]int{}
+	for i, f := range s.files {
+		if f.facts == nil || len(names) == 0 {
+			continue
+		}
+		for _, d := range f.facts.Decls {
+			if files := found[d.Name]; d.Parent < 0 && names[d.Name] && (len(files) == 0 || files[len(files)-1] != i) {
+				found[d.Name] = append(files, i)
+			}
+		}
+	}
+	return found
 }
 
 // current returns the content of a file, if it is still the one of the snapshot.

@@ -99,7 +99,7 @@ func (l *look) plays(path string) bool {
 
 // choose returns the context of the files that have come into play, or, if a file has changed, of all in play.
 func (l *look) choose(ctx context.Context) (*Context, error) {
-	focus := Focus{Files: l.r.InPlay, Known: true, Budget: l.room() - frame, skip: l.skips}
+	focus := Focus{Files: l.r.InPlay, Mentions: l.asked, Known: true, Budget: l.room() - frame, skip: l.skips}
 	if len(l.r.Changed) > 0 {
 		focus.Files = slices.Concat(focus.Files, l.inPlay)
 		focus.Files = focus.Files[:min(len(focus.Files), maxInPlay)]

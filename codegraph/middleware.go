@@ -78,6 +78,9 @@ type Report struct {
 // user have named in the conversation, by their paths. The text of a file that is in play is not added, because the
 // model reads it with its tools.
 //
+// Declarations that the user's last words mention rank higher: a name in backticks, or one that is written as
+// newClient, new_client or Client.Stream.
+//
 // When files come into play, their context (see [Graph.Context]) is added to the newest message, if that is one
 // of the user, or to its last output of a tool. From then on, it stands there in every request, unchanged. A file that
 // was shown is not shown again, unless more of it is needed, or it was changed by somebody else; then it is

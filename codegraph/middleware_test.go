@@ -109,6 +109,25 @@ func three() *memory {
 	return m
 }
 
+// A declaration that the user's last words mention is shown when a file comes into play, also if that file does not use it.
+func TestMiddlewareShowsMentions(t *testing.T) {
+	for words, want := range map[string]bool{
+		"Fix `answer`.": true, "Fix answer.": false, "Fix deepThought()!": true, "Fix deep.Thought, please": true,
+		"Fix the deep thought of Thought.": false, "Fix *deep_thought*": true, "Fix DEEP.": false,
+	} {
+		m := three()
+		m.put("c/c.go", "package c\n\nfunc answer() int { return 42 }\nfunc deepThought() {}\nfunc Thought() {}\nfunc deep_thought() {}\nfunc DEEP() {}\n")
+		b := builder(t, m, "")
+		history := []*aycoder.Message{aycoder.User("See `BDoes` first."), call("1", "x", "{}"), output("1", ""), aycoder.User(words)}
+		require.Equal(t, wire(t, history), wire(t, build(t, b, "1", history...)))
+		history = append(history, call("2", "read_file", `{"path":"main.go"}`), output("2", "package main"))
+		texts := added(history, build(t, b, "1", history...))
+		require.Len(t, texts, 1)
+		require.Contains(t, texts[0], "func B() {}")
+		require.Equal(t, want, strings.Contains(texts[0], "== c/c.go"), words)
+	}
+}
+
 // A file comes into play by a word of the user or by a call. Its context stands in the message where this was, and
 // does not change when files do; a file that somebody else has changed is shown again in the newest message.
 func TestMiddlewareAddsOnce(t *testing.T) {

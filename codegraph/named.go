@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -66,6 +67,34 @@ func (n *namer) words(text string) {
 		word, _, _ = strings.Cut(strings.TrimPrefix(word, "@"), ":")
 		n.add(strings.TrimRight(word, ".!?*_"))
 	}
+}
+
+// mentions returns the identifiers in the words of a message of the user, or nil if it has no words: what stands in
+// backticks, and what is written as only code is: newClient, new_client, Client.Stream.
+func mentions(m *aycoder.Message) (names []string) {
+	between := func(r rune) bool {
+		return !strings.ContainsRune("_.`", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}
+	for _, p := range m.Parts {
+		text, ok := p.(*aycoder.Text)
+		if m.Role != aycoder.RoleUser || !ok {
+			continue
+		}
+		names = slices.Grow(names, 1)
+		for word := range strings.FieldsFuncSeq(runes.Cut(text.Text, maxPrompt), between) {
+			name := strings.Trim(word, "`.")
+			mixed := strings.LastIndexFunc(name, unicode.IsUpper) > 0 && strings.ContainsFunc(name, unicode.IsLower)
+			if !mixed && !strings.Contains(word, "`") && !strings.ContainsAny(name, "_.") {
+				continue
+			}
+			for part := range strings.SplitSeq(name, ".") {
+				if len(part) > 2 && len(names) < maxNamed && !slices.Contains(names, part) {
+					names = append(names, part)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // add adds a name, relative to the workspace, if it is that of a source file.
