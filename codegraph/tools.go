@@ -188,9 +188,12 @@ func signature(src []byte, d source.Decl) string {
 
 func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer, error) {
 	below := g.pathOf(in.Path)
-	found := s.declared(in.Name, below)
-	if len(found) == 0 {
-		found = s.declared(plainName.Replace(in.Name), below)
+	name := plain(in.Name)
+	found := s.declared(in.Name, below, false)
+	for _, inDirs := range []bool{false, true} {
+		if len(found) == 0 {
+			found = s.declared(name, below, inDirs)
+		}
 	}
 	if len(found) == 0 {
 		return nil, s.undeclared(in.Name, below)
@@ -225,12 +228,25 @@ func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer
 	return a, nil
 }
 
-// plainName makes one form of those in which languages write the name of a method: Client::new, Client#new and (*Client).New.
-var plainName = strings.NewReplacer("::", ".", "#", ".", "(*", "", "(", "", ")", "")
+// plain returns one form of those in which languages write a name: Client::new, Client#new, (*Client[K]).New and Client.new(int).
+func plain(name string) string {
+	depth := 0 // of brackets
+	return strings.NewReplacer("::", ".", "#", ".").Replace(strings.Map(func(r rune) rune {
+		switch {
+		case strings.ContainsRune("([<", r):
+			depth++
+		case strings.ContainsRune(")]>", r):
+			depth = max(depth-1, 0)
+		case depth == 0 && r != '*':
+			return r
+		}
+		return -1
+	}, strings.TrimLeft(name, "(*")))
+}
 
 // undeclared returns the error for a name that is not declared below a path, with names that are.
 func (s *Snapshot) undeclared(name, below string) error {
-	_, last := qualifier(plainName.Replace(name))
+	_, last := qualifier(plain(name))
 	var near []string
 	for _, f := range s.Find(last, 20) {
 		if f.Decl < 0 || len(near) == 4 {
@@ -254,27 +270,29 @@ func (s *Snapshot) undeclared(name, below string) error {
 	return errors.New(text)
 }
 
-// qualifier divides a name at its last dot, and returns only the last part of the first.
+// qualifier divides a name at its last dot, and returns only the last part of the first, also of a path.
 func qualifier(name string) (of, last string) {
 	i := strings.LastIndexByte(name, '.')
 	of = name[:max(i, 0)]
-	return of[strings.LastIndexByte(of, '.')+1:], name[i+1:]
+	return of[strings.LastIndexAny(of, "./")+1:], name[i+1:]
 }
 
-// declared returns the declarations of a name, which may have its type, its package or its module before a dot, below a path.
-func (s *Snapshot) declared(name, below string) (found []Found) {
+// declared returns the declarations of a name, which may have its type, its package or its module before a dot, below a path. With
+// inDirs, that may also be a directory in which it is, as of namespaces and packages that export what their modules declare.
+func (s *Snapshot) declared(name, below string, inDirs bool) (found []Found) {
 	of, last := qualifier(name)
 	for _, f := range s.files {
 		if f.facts == nil || below != "." && f.path != below && !strings.HasPrefix(f.path, below+"/") {
 			continue
 		}
 		module := strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))
+		inDir := inDirs && strings.Contains("/"+f.path, "/"+of+"/")
 		for i, d := range f.facts.Decls {
 			parent := d.Of
 			if d.Parent >= 0 {
 				parent = f.facts.Decls[d.Parent].Name
 			}
-			if d.Name == last && (of == "" || parent == of || module == of || path.Base(f.facts.Package) == of) {
+			if d.Name == last && (of == "" || parent == of || module == of || path.Base(f.facts.Package) == of || inDir) {
 				found = append(found, Found{Path: f.path, Decl: i})
 			}
 		}

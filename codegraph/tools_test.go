@@ -49,6 +49,9 @@ func TestToolsKeepTheContract(t *testing.T) {
 			{Name: "method", Args: `{"name":"Cart.Add"}`, Want: "cart/cart.go:9"},
 			{Name: "method of Rust", Args: `{"name":"shop::Cart::Add"}`, Want: "cart/cart.go:9"},
 			{Name: "method of Go", Args: `{"name":"(*Cart).Add()"}`, Want: "cart/cart.go:9"},
+			{Name: "generic method", Args: `{"name":"*Cart[K, V].Add(map[string](int), int)"}`, Want: "cart/cart.go:9"},
+			{Name: "template", Args: `{"name":"(Cart<K, Vec<V>>)::Add"}`, Want: "cart/cart.go:9"},
+			{Name: "import path", Args: `{"name":"example.com/m/cart.New"}`, Want: "cart/cart.go:7"},
 			{Name: "below", Args: `{"name":"main","path":"./cart/"}`, Want: "no declaration of \"main\" was found in cart; similar names: main in main.go", Fails: true},
 			{Name: "unknown", Args: `{"name":"crt"}`, Want: "similar names: Cart", Fails: true},
 			{Name: "unknown method", Args: `{"name":"Crt::Add"}`, Want: "similar names: Add", Fails: true},
@@ -94,6 +97,7 @@ func TestToolsLookFirst(t *testing.T) {
 	require.Contains(t, ask("dependents", `{"path":"cart/cart.go"}`), "main.go")
 	write(t, dir, "goods/tea.py", "def brew():\n    pass\n")
 	require.Contains(t, ask("symbol", `{"name":"goods.tea.brew"}`), "goods/tea.py:1")
+	require.Contains(t, ask("symbol", `{"name":"goods.brew"}`), "goods/tea.py:1", "as a package exports it")
 	file := strconv.Quote(filepath.Join(dir, "cart", "cart.go"))
 	require.Contains(t, ask("dependents", `{"path":`+file+`}`), "main.go")
 	require.Contains(t, ask("symbol", `{"name":"New","path":`+file+`}`), "cart/cart.go:7")
