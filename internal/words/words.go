@@ -33,7 +33,7 @@ type Word struct {
 // before the last of several capital letters if a small one follows. A name of several parts is also a word as a
 // whole, without its underscores and hyphens, in the place of its last part; then parts of one letter are
 // left out. So user_profile, userProfile and user-profile have the same words. In the scripts that do not
-// separate words, each letter is one. Case and the diacritics of Latin letters do not count. Stop words take
+// separate words, and in that of Korean, whose particles are joined to them, each letter is one. Case and the diacritics of Latin letters do not count. Stop words take
 // a place but are left out.
 func Of(text string) iter.Seq[Word] {
 	return func(yield func(Word) bool) {
@@ -177,7 +177,7 @@ func fold(r rune) (rune, class) {
 		return r, joiner
 	case r < utf8.RuneSelf || !unicode.In(r, unicode.Letter, unicode.Digit, unicode.Mark):
 		return r, other
-	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar):
 		return r, ideograph
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return r, mark

@@ -31,6 +31,8 @@ func TestWords(t *testing.T) {
 		"naïve CAFÉ Łódź":       "naive cafe lodz",
 		"e\u0301te":             "ete",
 		"会话abc":                 "会 话 abc",
+		"연결에 실패":                "연 결 에 실 패",
+		"ฐาน\u0e02\u0e49อ":      "ฐ า น \u0e02 \u0e49 อ",
 		"Привет МИР":            "привет мир",
 		"a__b_":                 "b", // the first is a stop word
 		"":                      "",
