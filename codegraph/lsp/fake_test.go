@@ -147,6 +147,10 @@ func (f *fakeServer) handle(m *fakeMessage) {
 			send(map[string]any{"id": m.ID, "result": f.find("def " + f.word(m))})
 		}
 	case "textDocument/references":
+		if strings.HasPrefix(strings.Split(f.texts[m.Params.TextDocument.URI], "\n")[m.Params.Position.Line], "#") { // as gopls does in comments
+			send(map[string]any{"id": m.ID, "error": map[string]any{"code": 0, "message": "no identifier found"}})
+			return
+		}
 		send(map[string]any{"id": m.ID, "result": f.find(f.word(m))})
 	case "textDocument/rename":
 		f.rename(m)

@@ -2,6 +2,7 @@ package lsp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -89,16 +90,24 @@ func (c *Client) references(ctx context.Context, _ *aycoder.Invocation, in nameA
 	return c.first(ctx, places, note, c.References)
 }
 
-// first returns what there is for the first of some places for which there is something.
+// first returns what there is for the first of some places for which there is something. A server may refuse a place: a
+// name often stands in a comment before it is declared.
 func (c *Client) first(
 	ctx context.Context, places []Location, note string, ask func(context.Context, string, Position) ([]Location, error),
 ) (*aycoder.ToolResult, error) {
+	var failure error // of the last place
 	for _, at := range places {
-		if found, err := ask(ctx, at.Path, at.Position); err != nil {
-			return nil, err
-		} else if len(found) > 0 {
+		found, err := ask(ctx, at.Path, at.Position)
+		if len(found) > 0 {
 			return c.list(found, note), nil
 		}
+		if _, refused := errors.AsType[*ResponseError](err); err != nil && !refused {
+			return nil, err
+		}
+		failure = err
+	}
+	if failure != nil {
+		return nil, failure
 	}
 	return c.list(nil, note), nil
 }

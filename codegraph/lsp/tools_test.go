@@ -24,6 +24,7 @@ import (
 var codeFiles = map[string]string{
 	"a.fake":   "def first\ndef other\n",
 	"b c.fake": "use first\nä😀 first and first\n",
+	"d.fake":   "# uses third, but not fourth\nuse third\n",
 }
 
 // call calls a tool of the client, and returns the text of its result or error.
@@ -68,6 +69,8 @@ func TestTools(t *testing.T) {
 			{"undefined", "definition", args{"path": "b c.fake", "line": 2, "name": "and"}, "The language server knows of none.\n", false},
 			{"references", "references", args{"path": "a.fake", "line": 1, "name": "first"}, both, false},
 			{"references of a name", "references", args{"name": "first"}, both, false},
+			{"after a comment", "references", args{"path": "d.fake", "name": "third"}, "d.fake:1: # uses third, but not fourth\nd.fake:2: use third\n", false},
+			{"in a comment", "references", args{"path": "d.fake", "name": "fourth"}, filepath.Base(os.Args[0]) + ": references: no identifier found (code 0)", true},
 		} {
 			t.Run(mode+"/"+tt.name, func(t *testing.T) {
 				text, failed := w.call(tt.tool, tt.args)
