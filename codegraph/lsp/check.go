@@ -186,7 +186,28 @@ func (x *session) compare(ctx context.Context, changes []change) (lines []string
 		return nil, false
 	}
 	x.owed = nil
+	if names := x.ofNewPackages(changes, own); len(names) > 0 {
+		for _, name := range names {
+			x.resend(name, x.docs.open[name].text)
+		}
+		x.settle(ctx, names)
+	}
 	return x.fresh(base, changes), true
+}
+
+// ofNewPackages returns the files of Go that were created in directories without others. gopls speaks of such a file before it
+// knows the package, and then says nothing more until something changes.
+func (x *session) ofNewPackages(changes []change, own map[string]bool) (names []string) {
+	known := map[string]bool{} // directories
+	for name := range x.docs.known {
+		known[path.Dir(name)] = known[path.Dir(name)] || !own[name]
+	}
+	for _, ch := range changes {
+		if !ch.was && x.docs.open[ch.path] != nil && x.Languages[path.Ext(ch.path)] == "go" && !known[path.Dir(ch.path)] {
+			names = append(names, ch.path)
+		}
+	}
+	return names
 }
 
 // owes reports whether the errors before are those before the last edit, whose errors have not come in time.

@@ -224,6 +224,11 @@ func (f *fakeServer) opened(m *fakeMessage) {
 	switch f.mode {
 	case "mute":
 		return
+	case "unloaded": // as gopls is for a file of a new package
+		if m.Method == "textDocument/didOpen" {
+			publish(uri, version, []any{})
+			return
+		}
 	case "hangs":
 		select {}
 	case "dies":

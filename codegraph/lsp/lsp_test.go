@@ -129,6 +129,15 @@ func TestFirstEditCreatesAFile(t *testing.T) {
 	require.Equal(t, "\nwritten; new errors:\nother.fake:3: broken by another file (E1)\n", w.save("b.fake", "breaks\n"))
 }
 
+// gopls finds no errors in a file of a package that it does not know yet, and says nothing more until something changes.
+func TestFirstFileOfAPackage(t *testing.T) {
+	s := fake("unloaded")
+	s.Languages = map[string]string{".go": "go"}
+	w := newWorld(t, map[string]string{"a.go": "one\n"}, lsp.WithServer(s), lsp.WithWait(time.Minute))
+	require.Empty(t, w.save("a.go", "two\n"))
+	require.Equal(t, "\nwritten; new errors:\nb/b.go:1: mine (E1)\n", w.save("b/b.go", "error: mine\n"))
+}
+
 // Errors that came too late for their edit follow the next one.
 func TestLateErrors(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.fake": "one\ntwo\n"}, lsp.WithServer(fake("slow")), lsp.WithWait(time.Minute))
