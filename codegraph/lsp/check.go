@@ -240,10 +240,10 @@ func (x *session) checks(ch change) bool {
 func (x *session) base(settled bool, changes []change) *state {
 	b := x.owed
 	if b == nil {
-		if !settled {
-			return nil
+		b = &state{map[string][]problem{}, map[string]string{}, false} // enough for new files
+		if settled {
+			b.errors, b.wide = x.store.errors(), x.wide
 		}
-		b = &state{x.store.errors(), map[string]string{}, x.wide}
 	}
 	for _, ch := range changes {
 		_, known := b.texts[ch.path]
@@ -256,6 +256,9 @@ func (x *session) base(settled bool, changes []change) *state {
 		case !known:
 			b.texts[ch.path], b.errors[ch.path] = ch.before, x.store.errors()[ch.path]
 		}
+	}
+	if !settled && len(b.texts) == 0 {
+		return nil
 	}
 	return b
 }

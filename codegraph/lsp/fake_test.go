@@ -249,6 +249,15 @@ func (f *fakeServer) opened(m *fakeMessage) {
 		for {
 			fmt.Print("Content-Length: 5; ")
 		}
+	case "asleep": // until it is told of the fourth version
+		if version < 4 {
+			f.remember("waits")
+			return
+		}
+		for uri, text := range f.texts {
+			publish(uri, 0, errorsOf(text))
+		}
+		return
 	case "slow":
 		if version == 2 { // never said; the next version has it, too
 			f.remember("waits")

@@ -156,6 +156,25 @@ func TestLateErrors(t *testing.T) {
 	require.Equal(t, "\nwritten; new errors:\na.fake:3: late (E1)\n", w.save("a.fake", "zero\none\nerror: late\n"))
 }
 
+// A file that is created had no errors before, also if the server is still busy.
+func TestLateErrorsOfANewFile(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.fake": "one\n"}, lsp.WithServer(fake("asleep")), lsp.WithWait(time.Minute))
+	for i, args := range []string{`{"path":"a.fake","content":"two\n"}`, `{"path":"b.fake","content":"error: mine\n"}`} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			timed.Until(t, func() bool { return strings.Count(w.log(), "waits") > 2*i }, "the server to be late")
+			cancel()
+		})
+		w.ws.Seen().Add("a.fake", "one\n")
+		r, err := w.edit(ctx, aycoder.NewInvocation("1", "write_file", []byte(args), nil))
+		require.NoError(t, err)
+		require.Len(t, r.Parts, 1)
+		wg.Wait()
+	}
+	require.Equal(t, "\nwritten; new errors:\nb.fake:1: mine (E1)\n", w.save("a.fake", "three\n"))
+}
+
 func TestServerIsToldOfOtherChanges(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.fake": "one\n", "b.fake": "b\n", "project.txt": "1\n", "other.txt": "1\n"},
 		lsp.WithServer(fake("good")), lsp.WithWait(time.Minute))
