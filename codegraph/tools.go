@@ -161,6 +161,9 @@ func (g *Graph) outline(_ context.Context, s *Snapshot, in pathArgs) (*answer, e
 			a.line("imports %s", runes.Path(e.To))
 		}
 	}
+	if len(f.imports)+len(f.facts.Decls) == 0 {
+		a.line("%s declares nothing, and imports no file of the workspace.", runes.Path(f.path))
+	}
 	lines := newLines(src)
 	for _, d := range f.facts.Decls {
 		indent := ""

@@ -97,6 +97,8 @@ func TestToolsLookFirst(t *testing.T) {
 	require.Contains(t, ask("dependents", `{"path":"cart/cart.go"}`), "main.go")
 	write(t, dir, "goods/tea.py", "def brew():\n    pass\n")
 	require.Contains(t, ask("symbol", `{"name":"goods.tea.brew"}`), "goods/tea.py:1")
+	write(t, dir, "goods/__init__.py", "")
+	require.Equal(t, "goods/__init__.py declares nothing, and imports no file of the workspace.\n", ask("outline", `{"path":"goods/__init__.py"}`))
 	require.Contains(t, ask("symbol", `{"name":"goods.brew"}`), "goods/tea.py:1", "as a package exports it")
 	file := strconv.Quote(filepath.Join(dir, "cart", "cart.go"))
 	require.Contains(t, ask("dependents", `{"path":`+file+`}`), "main.go")
