@@ -39,14 +39,8 @@ const maxCompared = 32 << 20
 // content. Not seen are changes of permissions and of targets of symbolic links. A file that a filter of git converts,
 // that cannot be read, or that has more than 32 MiB, counts as changed when its time has. The error is that of ctx.
 func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
-	git := g.files
+	git := g.git()
 	head := string(readAll(git, ".git/HEAD", 4<<10))
-	if head == "" && g.dir != "" {
-		if dir := gitrepo.Worktree(g.dir); dir != "" {
-			git = gitFiles(dir)
-			head = string(readAll(git, ".git/HEAD", 4<<10))
-		}
-	}
 	if head == "" {
 		return nil, nil
 	}
@@ -76,6 +70,17 @@ func (g *Graph) GitState(ctx context.Context, s *Snapshot) (*GitState, error) {
 	}
 	g.compared.Store(&c.compared)
 	return state, err
+}
+
+// git returns what has the files of .git of the workspace: the workspace itself, or where it is a linked worktree and [WithDir]
+// says where, the directory in which git keeps them.
+func (g *Graph) git() FS {
+	if g.dir != "" && !exists(g.files, ".git/HEAD") {
+		if dir := gitrepo.Worktree(g.dir); dir != "" {
+			return gitFiles(dir)
+		}
+	}
+	return g.files
 }
 
 // gitFiles are the files of .git of a worktree, which are in another directory.

@@ -95,8 +95,8 @@ func WithAnalyzer(a Analyzer) Option {
 	}
 }
 
-// WithDir sets the directory of the workspace on this machine, for what git keeps elsewhere: [Graph.GitState] is then known in a
-// linked worktree and in a submodule, too. Default: none.
+// WithDir sets the directory of the workspace on this machine, for what git keeps elsewhere: [Graph.GitState], and which ignored files
+// are tracked, are then known in a linked worktree and in a submodule, too. Default: none.
 func WithDir(dir string) Option {
 	return func(c *config) error {
 		c.dir = dir
@@ -122,7 +122,7 @@ type Graph struct {
 
 // New returns a graph of the files of a workspace. It reads nothing before the first [Graph.Refresh]. The files are
 // those that git tracks or would add. In a linked worktree, whose index is not in the workspace, those that are
-// tracked although a pattern ignores them are missing.
+// tracked although a pattern ignores them are missing without [WithDir].
 func New(files FS, opts ...Option) (*Graph, error) {
 	if files == nil {
 		return nil, &aycoder.ConfigError{Option: "New", Err: errors.New("files are nil")}
@@ -217,7 +217,7 @@ type change struct {
 
 // sweep looks at the whole workspace.
 func (g *Graph) sweep(ctx context.Context, last *Snapshot) (changes []change, partial bool, err error) {
-	found, partial, err := walk(ctx, g.files, g.ignored, g.maxFiles)
+	found, partial, err := walk(ctx, g.files, g.git(), g.ignored, g.maxFiles)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the files of the workspace: %w", err)
 	}

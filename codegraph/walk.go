@@ -52,10 +52,9 @@ const maxIndex = 64 << 20
 
 // walk lists the files that git would: those that are tracked, and those that no pattern ignores, without
 // other repositories. Without a repository, it also leaves out directories of dependencies. Symbolic links
-// are not followed. In a worktree of git, whose index is outside of the workspace, a file that is both tracked and
-// ignored is missing. The list is sorted. If there are more than limit files, more is true, and which are left out is
+// are not followed. The index of the workspace itself is that of git, and may be outside of it. The list is sorted. If there are more than limit files, more is true, and which are left out is
 // not said. It is also true if a directory is so large that only a part of it is listed.
-func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []walked, more bool, err error) {
+func walk(ctx context.Context, files, git FS, ignored []byte, limit int) (found []walked, more bool, err error) {
 	var tracked []string
 	repository := map[string]bool{} // by root
 	partial := false                // a directory was too large to list
@@ -65,9 +64,12 @@ func walk(ctx context.Context, files FS, ignored []byte, limit int) (found []wal
 		down = down[:len(down)-1]
 		root, rest := rootpath.Cut(dir.Path)
 		if rest == "." {
-			git := path.Join(dir.Path, ".git")
-			repository[root] = exists(files, git+"/HEAD") || exists(files, git) // a file in a worktree
-			for _, name := range gitrepo.Tracked(readAll(files, git+"/index", maxIndex)) {
+			name, in := path.Join(dir.Path, ".git"), files
+			repository[root] = exists(files, name+"/HEAD") || exists(files, name) // a file in a worktree
+			if dir.Path == "." {
+				in = git
+			}
+			for _, name := range gitrepo.Tracked(readAll(in, name+"/index", maxIndex)) {
 				tracked = append(tracked, rootpath.Join(root, name))
 			}
 		}

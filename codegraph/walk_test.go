@@ -84,7 +84,7 @@ func graphFiles(t *testing.T, dir string) []string {
 	ws, err := workspace.Open(dir)
 	require.NoError(t, err)
 	defer ws.Close()
-	g, err := codegraph.New(ws)
+	g, err := codegraph.New(ws, codegraph.WithDir(dir))
 	require.NoError(t, err)
 	s, err := g.Refresh(t.Context())
 	require.NoError(t, err)
@@ -187,14 +187,16 @@ func TestFilesOfUnusualRepositories(t *testing.T) {
 	git(t, first, "init", "-q")
 	write(first, ".gitignore", ".*\n")
 	write(first, "vendor/a.go", "package a\n")
+	write(first, "b.gen.go", "package b\n")
 	git(t, first, "add", "-A")
 	git(t, first, "commit", "-q", "-m", "x")
 	git(t, first, "worktree", "add", "-q", second)
 	write(first, "inner/b.go", "package b\n")
+	write(second, ".gitignore", ".*\n*.gen.go\n")
 	git(t, filepath.Join(first, "inner"), "init", "-q")
 	require.Equal(t, listedByGit(t, first), graphFiles(t, first))
 	require.Equal(t, listedByGit(t, second), graphFiles(t, second))
-	require.Equal(t, []string{"vendor/a.go"}, graphFiles(t, second))
+	require.Equal(t, []string{"b.gen.go", "vendor/a.go"}, graphFiles(t, second))
 }
 
 // A damaged index names nothing outside of the workspace and nothing twice, and takes no more memory than it has.
