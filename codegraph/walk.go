@@ -52,8 +52,9 @@ const maxIndex = 64 << 20
 
 // walk lists the files that git would: those that are tracked, and those that no pattern ignores, without
 // other repositories. Without a repository, it also leaves out directories of dependencies. Symbolic links
-// are not followed. The index of the workspace itself is that of git, and may be outside of it. The list is sorted. If there are more than limit files, more is true, and which are left out is
-// not said. It is also true if a directory is so large that only a part of it is listed.
+// are not followed. The index of the workspace itself is that of git, and may be outside of it. The list is
+// sorted. If there are more than limit files, more is true, and which are left out is not said. It is also true if
+// a directory is so large that only a part of it is listed.
 func walk(ctx context.Context, files, git FS, ignored []byte, limit int) (found []walked, more bool, err error) {
 	var tracked []string
 	repository := map[string]bool{} // by root

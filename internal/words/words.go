@@ -33,8 +33,8 @@ type Word struct {
 // before the last of several capital letters if a small one follows. A name of several parts is also a word as a
 // whole, without its underscores and hyphens, in the place of its last part; then parts of one letter are
 // left out. So user_profile, userProfile and user-profile have the same words. In the scripts that do not
-// separate words, and in that of Korean, whose particles are joined to them, each letter is one. Case and the diacritics of Latin letters do not count. Stop words take
-// a place but are left out.
+// separate words, and in that of Korean, whose particles are joined to them, each letter is one. Case and the
+// diacritics of Latin letters do not count. Stop words take a place but are left out.
 func Of(text string) iter.Seq[Word] {
 	return func(yield func(Word) bool) {
 		s := splitter{yield: yield}
