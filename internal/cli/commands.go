@@ -98,7 +98,7 @@ func called(line string) (name, words string, ok bool) {
 	if name == "exit" {
 		name = "quit"
 	}
-	return name, strings.TrimSpace(words), slash && name != "" && !strings.Contains(name, "/")
+	return name, strings.TrimSpace(words), slash && (name != "" || words == "") && !strings.Contains(name, "/")
 }
 
 // command carries out a line, if it is a command. Otherwise the line is the prompt that it returns. A name that

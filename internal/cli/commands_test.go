@@ -234,6 +234,8 @@ func TestCommandsTell(t *testing.T) {
 		{"todo", "/todo\n", []string{"There are no tasks."}},
 		{"lessons", "/lessons\n", []string{"There are no open lessons."}},
 		{"jobs", "/jobs\n", []string{"There are no background jobs."}},
+		{"no such job", "/jobs stop bash-7\n", []string{`! no job "bash-7" works: /jobs lists them`}},
+		{"only a slash", "/\n", []string{"! there is no command /"}},
 		{"skills", "/skills\n", []string{"/review : reads it"}},
 		{"agents", "/agents\n", []string{"There are no agents"}},
 		{"nothing to undo", "/undo\n", []string{"!"}},

@@ -3,10 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/aycoder/aycoder"
 )
@@ -29,9 +32,10 @@ func (c *chat) pasteImage() (string, error) {
 	return fmt.Sprintf("[image %d]", c.pastes), nil
 }
 
-var imageNames = regexp.MustCompile(`(?i)(?:^|\s)@(\S+\.(?:png|jpe?g|gif|webp))|\[image (\d+)\]`)
+var imageNames = regexp.MustCompile(`(?i)(?:^|\s)@((?:\S+|\S[^\n@[]*?)\.(?:png|jpe?g|gif|webp))|\[image (\d+)\]`)
 
 // images returns the images that a line names: those that were pasted into it, and files of the workspace behind an @.
+// A name with blanks counts only if there is such a file.
 func (c *chat) images(text string) (parts []aycoder.Part) {
 	for _, m := range imageNames.FindAllStringSubmatch(text, -1) {
 		if m[1] == "" {
@@ -52,7 +56,7 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 				parts = append(parts, image)
 			}
 		}
-		if err != nil {
+		if err != nil && !(strings.Contains(m[1], " ") && errors.Is(err, fs.ErrNotExist)) {
 			c.prose(notice, cleanLine(fmt.Sprintf("! the model gets only the name of @%s: %v", m[1], err)))
 		}
 	}

@@ -240,8 +240,12 @@ func (c *chat) lessons(ctx context.Context, _ string) (string, error) {
 }
 
 func (c *chat) jobs(ctx context.Context, words string) (string, error) {
-	if id, ok := strings.CutPrefix(words, "stop "); ok && c.session.Jobs != nil {
-		return "", c.session.Jobs.Stop(ctx, strings.TrimSpace(id))
+	if id, ok := strings.CutPrefix(words, "stop "); ok {
+		id = strings.TrimSpace(id)
+		if !slices.ContainsFunc(c.backgroundJobs(), func(j aycoder.Job) bool { return j.ID == id && j.Lives() }) {
+			return "", fmt.Errorf("no job %q works: /jobs lists them", cleanLine(id))
+		}
+		return "", c.session.Jobs.Stop(ctx, id)
 	}
 	var list []string
 	for _, j := range c.backgroundJobs() {

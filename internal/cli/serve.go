@@ -78,7 +78,7 @@ func serve(ctx context.Context, k *call) (failed error) {
 // serving makes what the server serves: the sessions of this directory, or of a runner, with the settings of the user.
 func (k *call) serving(ctx context.Context, there *elsewhere) (*server.Host, func() error, error) {
 	o := &options{}
-	st, err := k.settings(o)
+	st, err := k.settings(&options{print: true}) // which never chooses the demo
 	if err != nil {
 		return nil, nil, err
 	}

@@ -92,7 +92,9 @@ func TestServe(t *testing.T) {
 	s.token = "wrong"
 	s.do("GET", "/api/sessions", "", 401)
 	s.end()
-	require.Equal(t, exitUsage, runProgram(t, nil, "", "serve").code, "without a model")
+	without := runProgram(t, nil, "", "serve")
+	require.Equal(t, exitUsage, without.code)
+	require.Contains(t, without.err, "aycoder: no model: ")
 	require.Equal(t, exitError, runProgram(t, env, "", "serve", "no such address").code)
 	short := runProgram(t, append(env, serveToken+"=short"), "", "serve", "127.0.0.1:0")
 	require.Contains(t, short.err, "16 characters")
