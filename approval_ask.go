@@ -300,7 +300,7 @@ func (t *tool) preview(ctx context.Context, inv *Invocation) (text string) {
 	if err != nil {
 		return "no preview: " + runes.Clean(err.Error())
 	}
-	return runes.Shorten(runes.Clean(text), 64<<10)
+	return runes.HeadTail(runes.Clean(text), 64<<10)
 }
 
 // rememberPreview keeps the preview of a command that is allowed without asking, for checkStart.

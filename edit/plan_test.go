@@ -106,6 +106,13 @@ func reviewPlan(t testing.TB) Plan {
 		File{Path: "old.txt", Kind: Delete, Base: "bye\n"})
 }
 
+// A preview that the replacement of invalid bytes makes too long says so.
+func TestPlanPreviewOfInvalidText(t *testing.T) {
+	text := mustPlan(t, File{Path: "x", Kind: Create, Proposed: strings.Repeat("\xffa\n", 12_000)}).Preview()
+	assert.LessOrEqual(t, len(text), 64<<10)
+	assert.Regexp(t, `\n\[.*left out.*\]\n$|\n\[diff cut\]\n$`, text)
+}
+
 func TestPlanReview(t *testing.T) {
 	p := reviewPlan(t)
 	h := p.Hunks()

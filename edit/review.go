@@ -193,8 +193,8 @@ func (p Plan) Preview() string {
 			b.WriteString(e.withMode(string(diffs[i].Append(nil))))
 		}
 	}
-	if b.Len() <= maxPreview {
-		return runes.Clean(b.String())
+	if text := runes.Clean(b.String()); max(b.Len(), len(text)) <= maxPreview {
+		return text
 	}
 	b.Reset()
 	for i, d := range diffs {

@@ -103,11 +103,33 @@ func (p *patchParser) outside(line string) {
 	} else if name, ok := strings.CutPrefix(bare, "+++ "); ok {
 		p.rename(name)
 	} else if !p.hunk(bare) && !p.note(bare) {
+		if m := leftOut.FindStringSubmatch(bare); m != nil {
+			p.cut(m[1], m[2])
+		}
 		if len(p.file().hunks) > 0 {
 			p.begin()
 		}
 		p.file().text = append(p.file().text, bare)
 	}
+}
+
+// leftOut is a line about what a preview leaves out, with the numbers of lines, or of bytes only.
+var leftOut = regexp.MustCompile(`^\[.* left out(?: here|.*: \+(\d+) -(\d+).*)\]$`)
+
+// cut counts lines of the last hunk, or behind it, that are left out. A number of bytes does not tell how many these are.
+func (p *patchParser) cut(plus, minus string) {
+	i := len(p.files) - 1
+	for i > 0 && len(p.files[i].hunks) == 0 { // its text is what follows the hunks of the file before
+		i--
+	}
+	f := &p.files[i]
+	if plus == "" {
+		f.notes = append(f.notes, "not all of it")
+		return
+	}
+	more, _ := strconv.Atoi(plus)
+	less, _ := strconv.Atoi(minus)
+	f.plus, f.minus = f.plus+more, f.minus+less
 }
 
 // begin begins another file.
