@@ -10,7 +10,7 @@ import (
 )
 
 // editor returns a function that edits a text in the user's editor, in a file whose name has an ending, or nil if
-// none is configured. A text that was changed is kept in its file if the editor fails.
+// none is configured. If the editor fails, a text that was changed is kept in its file, and so is what it has left beside it.
 func (a *app) editor(lend func(func() error) error) func(ending string, text []byte) ([]byte, error) {
 	argv := strings.Fields(a.getenv("VISUAL"))
 	if len(argv) == 0 {
@@ -35,13 +35,41 @@ func (a *app) editor(lend func(func() error) error) func(ending string, text []b
 		}
 		cmd := exec.Command(argv[0], append(argv[1:], file)...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
-		if err := lend(cmd.Run); err != nil {
+		if err := lend(func() error { return a.runEditor(cmd) }); err != nil {
 			err = fmt.Errorf("run %s: %w", argv[0], err)
-			if now, _ := os.ReadFile(file); len(now) > 0 && !bytes.Equal(now, text) {
+			now, _ := os.ReadFile(file)
+			if swap, _ := os.ReadDir(dir); len(swap) > 1 || len(now) > 0 && !bytes.Equal(now, text) {
 				keep, err = true, fmt.Errorf("the text is kept in %s: %w", file, err)
 			}
 			return nil, err
 		}
 		return os.ReadFile(file)
+	}
+}
+
+// runEditor runs an editor. A signal that ends the program ends the editor, too, and takes effect when that is gone.
+func (a *app) runEditor(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	gone := make(chan error)
+	go func() { gone <- cmd.Wait() }()
+	var last os.Signal
+	for {
+		select {
+		case err := <-gone:
+			if last != nil {
+				select {
+				case a.signals <- last:
+				default: // others have come meanwhile
+				}
+			}
+			return err
+		case sig := <-a.signals:
+			if sig != os.Interrupt { // which the editor has got
+				last = sig
+				_ = cmd.Process.Signal(sig)
+			}
+		}
 	}
 }

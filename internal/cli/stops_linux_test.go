@@ -461,6 +461,32 @@ func TestInterruptsInAnEditor(t *testing.T) {
 	p.ends(exitOK)
 }
 
+// A signal that ends the program ends an open editor, too, and keeps what that leaves to be found again.
+func TestEndInAnEditor(t *testing.T) {
+	t.Parallel()
+	editor := filepath.Join(t.TempDir(), "editor")
+	for _, tt := range []struct {
+		signal syscall.Signal
+		script string
+		left   int
+	}{
+		{syscall.SIGTERM, "exec sleep 1000", 0}, // the line has the text
+		{syscall.SIGHUP, "trap 'touch ${1%/*}/.edit.md.swp; exit 1' HUP; while :; do sleep 0.1; done", 2},
+	} {
+		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\necho editing\n"+tt.script+"\n"), 0o755))
+		p := startTerminal(t, append(newService(t, says("Hello.", "end_turn")).env(), "EDITOR="+editor))
+		p.expect("> ")
+		p.Type("draft\x07")
+		p.expect("editing")
+		p.Signal(tt.signal)
+		require.Equal(t, exitCode(tt.signal), p.Wait(), p.Text())
+		p.Restored()
+		left, err := filepath.Glob(filepath.Join(p.temp, "aycoder-edit-*", "*"))
+		require.NoError(t, err)
+		require.Len(t, left, tt.left)
+	}
+}
+
 // An interrupt that the process has got while an editor had the terminal stops nothing later, also if package signal has
 // still to pass it on.
 func TestInterruptOfAnEditorIsDropped(t *testing.T) {
