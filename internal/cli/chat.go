@@ -262,7 +262,7 @@ func (c *chat) turn(ctx context.Context, prompt string) {
 			c.prose(notice, "! "+cutWarning)
 		}
 	}
-	if cut := c.stopping || err != nil; !c.over && (!cut || res.Usage != (aycoder.Usage{})) {
+	if cut := c.stopping || err != nil; !c.over && (!cut || len(res.Spent) > 0) {
 		_, cost := c.talk().View().Usage()
 		c.summary(c.session.model(), &res, cost-before, c.filled(), time.Since(start)-c.waited)
 	}

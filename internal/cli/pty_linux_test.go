@@ -376,6 +376,7 @@ func TestInterruptKeepsTheConversation(t *testing.T) {
 	p.expect("Let me think")
 	p.Type("\x03")
 	p.expect("interrupted. The conversation is kept")
+	p.expect("1 answer not counted")
 	p.expect("> ")
 	p.Type("second question\r")
 	p.expect("Here I am again.")

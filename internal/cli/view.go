@@ -405,6 +405,9 @@ func (v *view) summary(model string, res *aycoder.Result, cost float64, full sta
 	if cost > 0 {
 		parts = append(parts, fmt.Sprintf("$%.4f", cost))
 	}
+	if n := brokenOff(res); n > 0 {
+		parts = append(parts, count(n, "answer")+" not counted")
+	}
 	if full.Window > 0 {
 		parts = append(parts, fmt.Sprintf("context %d%%", full.Percent))
 	}
@@ -422,6 +425,16 @@ func (v *view) summary(model string, res *aycoder.Result, cost float64, full sta
 	without(cached)
 	without(parts[0])
 	v.line(v.paint(faint, fit(text(), v.width())))
+}
+
+// brokenOff returns how many answers of a run that was cut have used tokens that nobody has told.
+func brokenOff(res *aycoder.Result) (n int) {
+	if res.End == aycoder.EndCancelled || res.End == aycoder.EndFailed {
+		for _, s := range res.Spent {
+			n += s.Uncounted
+		}
+	}
+	return n
 }
 
 // kilo formats a number in few characters.
