@@ -19,6 +19,7 @@ const (
 	twiceWithin = 2 * time.Second // two interrupts at the prompt within that time quit
 	tickEvery   = 100 * time.Millisecond
 	paintEvery  = time.Second / 60 // the terminal gets no more
+	manyBytes   = 64               // of a read: the keys of one that follow each other are painted together
 )
 
 // errInterrupt is the error of a question that the user has interrupted. A signal that ends the program is a
@@ -40,8 +41,8 @@ type ui struct {
 	status   statusLine
 	below    string           // the last status line
 	painted  time.Time        // when the status area was, the last time
-	due      <-chan time.Time // when it will be again, if a step has come before that
-	stepped  bool             // a step is what came last
+	due      <-chan time.Time // when it will be again, if more has come before that
+	stepped  bool             // a step is what came last, or a key of many
 
 	asked    *question
 	reading  bool      // a line is asked for, besides the one at the prompt
@@ -69,7 +70,7 @@ type happening struct {
 func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.Time) happening {
 	for {
 		switch wait := paintEvery - time.Since(u.painted); {
-		case !u.stepped || steps == nil || wait <= 0:
+		case !u.stepped || wait <= 0:
 			u.refresh()
 			u.painted, u.due = time.Now(), nil
 		case u.due == nil:
@@ -91,7 +92,7 @@ func (u *ui) wait(steps <-chan step, asks <-chan func(*chat), ticks <-chan time.
 				}
 				return happening{ended: true}
 			}
-			u.hint = ""
+			u.hint, u.stepped = "", k.Read > manyBytes
 			return happening{key: k}
 		case sig := <-u.signals:
 			return happening{sig: sig}
@@ -269,6 +270,7 @@ func (u *ui) half() (string, error) {
 // echo leaves what was entered on the screen. A plain terminal has done that itself.
 func (u *ui) echo(prompt, text string) {
 	if u.Fancy() {
+		u.refresh() // the line is empty now
 		u.line(u.paint(cyan, prompt+said(text)))
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/cli/line"
 	"github.com/aycoder/aycoder/internal/cli/tty"
+	"github.com/aycoder/aycoder/internal/cli/ttytest"
 	"github.com/aycoder/aycoder/journal"
 	"github.com/aycoder/aycoder/policy"
 	"github.com/aycoder/aycoder/providers/script"
@@ -643,6 +644,30 @@ func TestThinkingStreams(t *testing.T) {
 	require.Empty(t, v.pending())
 	require.NoError(t, v.Close())
 	require.Equal(t, "First\n\nsecond of some more\nwo\nThen.\n", regexp.MustCompile(`\x1b\[\??[0-9;]*[a-zA-Z]|\r`).ReplaceAllString(b.String(), ""))
+}
+
+// Keys that come at once are painted together: a long line that is pasted without brackets would be laid out for each.
+func TestManyKeysAreFewPaintings(t *testing.T) {
+	const n = 10_000
+	c := newTestChat(t, strings.NewReader(strings.Repeat("x", n)), io.Discard, tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{})
+	painted := 0
+	c.around = func(bool) []string { painted++; return nil }
+	for k, err := c.key(nil); err == nil; k, err = c.key(nil) {
+		c.typed(k)
+	}
+	require.Len(t, c.editor.Text(), n)
+	require.Less(t, painted, n/2)
+}
+
+// A line that was sent does not stay in the line below itself, however long what it begins takes.
+func TestSentLineStandsOnce(t *testing.T) {
+	e := ttytest.NewEmulator(80, 24)
+	c := newTestChat(t, strings.NewReader("hello\r"), e, tty.Options{Getenv: func(string) string { return "xterm" }}, &chat{})
+	text, err := c.readLine("> ", "")
+	require.NoError(t, err)
+	require.Equal(t, "hello", text)
+	require.NoError(t, c.Flush())
+	require.Equal(t, 1, strings.Count(e.Text(), "hello"), e.Text())
 }
 
 // The flag switches a sandbox on, and never makes of a required one a wanted one.
