@@ -25,6 +25,7 @@ func (c *chat) ask(a *aycoder.ApprovalRequested) {
 		what = "Apply?"
 	}
 	c.question(&a.Request, false)
+	c.opened = nil
 	for done := false; !done && !c.stopping; {
 		done = c.answer(a, what)
 	}
@@ -254,7 +255,7 @@ func (c *chat) editText(args []byte) ([]byte, error) {
 		if err := json.Indent(&pretty, args, "", "  "); err != nil {
 			return nil, err
 		}
-		return c.edit(".json", pretty.Bytes())
+		return c.editAgain(".json", pretty.Bytes())
 	}
 	line, err := c.readLine("  Arguments: ", string(escapeJSON(args)))
 	return []byte(line), err

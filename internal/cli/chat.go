@@ -43,6 +43,8 @@ type chat struct {
 	pasted      []*aycoder.Media // the last images of the clipboard
 	pastes      int              // how many there were
 
+	opened, edited []byte // in the user's editor: a text of this question, or nil, and what came of it
+
 	changes *edit.Changes // of the last turn
 	shown   outputs
 	last    time.Time     // of the last interrupt at the prompt

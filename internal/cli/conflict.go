@@ -40,6 +40,7 @@ func (c *chat) resolve(f *edit.FileResult) resolution {
 	for _, o := range f.Open() {
 		c.showRegion(f, o)
 	}
+	c.opened = nil
 	for !c.stopping {
 		key, err := c.answerKey("Which?", toConflict)
 		if err == nil && key == 'o' {
@@ -191,7 +192,7 @@ func (c *chat) editConflict(f *edit.FileResult) (string, error) {
 		return "", errors.New("there is no editor: set EDITOR")
 	}
 	marked := f.Merge.Bytes()
-	text, err := c.edit(filepath.Ext(f.Path), marked)
+	text, err := c.editAgain(filepath.Ext(f.Path), marked)
 	switch {
 	case err != nil:
 		return "", err

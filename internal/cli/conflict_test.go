@@ -156,3 +156,21 @@ func TestConflictsLeaveNoMarkers(t *testing.T) {
 	require.ErrorContains(t, edited("Title\n=======\n"+strings.SplitAfter(marked, "\n")[2]), "markers left")
 	require.ErrorContains(t, edited("Title\n=======\nboth\n>>>>>>>"+strings.Split(marked, ">>>>>>>")[1]), "markers left")
 }
+
+// A text that the user has edited is there to be mended if it cannot be used.
+func TestEditGoesOn(t *testing.T) {
+	t.Parallel()
+	opened, texts := []string{}, []string{"{broken", "{broken", `{"path":"b"}`}
+	c := &chat{ui: &ui{edit: func(_ string, text []byte) ([]byte, error) {
+		opened = append(opened, string(text))
+		return []byte(texts[len(opened)-1]), nil
+	}}}
+	for range 2 {
+		_, err := c.editArgs([]byte(`{"path":"a"}`))
+		require.ErrorContains(t, err, "not JSON")
+	}
+	now, err := c.editArgs([]byte(`{"path":"a"}`))
+	require.NoError(t, err)
+	require.Equal(t, `{"path":"b"}`, string(now))
+	require.Equal(t, []string{"{\n  \"path\": \"a\"\n}", "{broken", "{broken"}, opened)
+}

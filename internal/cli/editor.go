@@ -47,6 +47,19 @@ func (a *app) editor(lend func(func() error) error) func(ending string, text []b
 	}
 }
 
+// editAgain opens a text of a question in the user's editor, or what came of that before, if it could not be used.
+func (c *chat) editAgain(ending string, text []byte) ([]byte, error) {
+	open := text
+	if bytes.Equal(c.opened, text) {
+		open = c.edited
+	}
+	now, err := c.edit(ending, open)
+	if err == nil {
+		c.opened, c.edited = text, now
+	}
+	return now, err
+}
+
 // runEditor runs an editor. A signal that ends the program ends the editor, too, and takes effect when that is gone.
 func (a *app) runEditor(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {

@@ -67,6 +67,9 @@ type app struct {
 
 // run does everything and returns the exit code. It cleans up before it returns.
 func (a *app) run(args []string) int {
+	if len(args) == 1 && (args[0] == "help" || args[0] == "version") { // as other programs have it
+		args = []string{"-" + args[0]}
+	}
 	command, at := args, ""
 	if len(args) > 2 && args[0] == "-C" { // as git has it
 		command, at = args[2:], args[1]

@@ -47,6 +47,8 @@ func TestVersion(t *testing.T) {
 	got := runProgram(t, nil, "", "-version")
 	require.Equal(t, exitOK, got.code)
 	require.Regexp(t, `^aycoder .*go1\.`, got.out)
+	require.Equal(t, got, runProgram(t, nil, "", "version"))
+	require.Contains(t, runProgram(t, nil, "", "help").out, "usage: aycoder [flags] [prompt]")
 	info := &debug.BuildInfo{GoVersion: "go1.26.8", Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}}
 	info.Main.Version = "v1.2.3"
 	require.Equal(t, "aycoder v1.2.3, revision abc with changes, go1.26.8", versionOf(info))
