@@ -46,6 +46,7 @@ const (
 	inString              // in an OSC, DCS or APC string, up to BEL or ST
 	inParams              // in a control sequence that is too long to be a key
 	inLines               // in a paste without brackets, which ends when nothing follows
+	inAfter               // behind pasteClose: what comes at once waits, since it may be text with a pasteClose in it
 )
 
 // Read is Decode for all that one read has brought. Text of several lines that comes at once was not typed: it is a
@@ -55,6 +56,9 @@ const (
 func (d *Decoder) Read(p []byte, at time.Time) (keys []Key) {
 	if at.Sub(d.last) > burstGap {
 		keys, d.burst = d.flushLine(), 0
+	}
+	if d.state == inAfter && at.Sub(d.last) > afterDelay {
+		keys = append(keys, d.Flush(d.last)...)
 	}
 	d.last, d.burst = at, d.burst+len(p)
 	p = append(d.line, p...)
@@ -112,6 +116,9 @@ func (d *Decoder) Flush(at time.Time) []Key {
 	if d.state == inString || d.state == inParams {
 		d.state, d.rest = inKeys, nil
 	}
+	if d.state == inAfter { // no end has come
+		d.state = inKeys
+	}
 	return d.decode(nil, at, len(d.rest), true)
 }
 
@@ -131,8 +138,9 @@ func (d *Decoder) End(at time.Time) []Key {
 // key, a paste without brackets ends, and any other part of a sequence is dropped. The second is longer since only keys
 // that nobody has pressed are lost, while on a slow line the rest would be typed.
 const (
-	escDelay  = 50 * time.Millisecond
-	partDelay = 500 * time.Millisecond
+	escDelay   = 50 * time.Millisecond
+	partDelay  = 500 * time.Millisecond
+	afterDelay = 10 * time.Millisecond // nobody types that fast, nor does a key that is held down
 )
 
 // The reads of a burst come within burstGap of each other. That is less than it takes to start a program that writes a
@@ -149,8 +157,10 @@ func (d *Decoder) delay() time.Duration {
 	switch {
 	case d.line != nil:
 		return burstGap
-	case d.state == inPaste || d.state == inKeys && len(d.rest) == 0:
+	case d.state == inPaste || (d.state == inKeys || d.state == inAfter) && len(d.rest) == 0:
 		return 0
+	case d.state == inAfter && len(d.rest) > 0:
+		return afterDelay
 	case d.state == inLines || len(d.rest) == 1 && d.rest[0] == esc:
 		return escDelay
 	}
@@ -186,6 +196,8 @@ func (d *Decoder) step(buf []byte, flush bool) (k Key, n int, ok bool) {
 		return k, d.stepString(buf), false
 	case inParams:
 		return k, d.stepParams(buf), false
+	case inAfter:
+		return d.stepAfter(buf)
 	}
 	switch {
 	case bytes.HasPrefix(buf, []byte(pasteOpen)):
@@ -226,7 +238,7 @@ func undecided(buf []byte) (Key, int, bool) {
 func (d *Decoder) stepPaste(buf []byte) (Key, int, bool) {
 	if i := bytes.Index(buf, []byte(pasteClose)); i >= 0 {
 		d.keep(buf[:i])
-		return d.pasted(), i + len(pasteClose), true
+		return d.closed(), i + len(pasteClose), true
 	}
 	n := len(buf)
 	for tail := min(len(pasteClose)-1, n); tail > 0; tail-- {
@@ -237,6 +249,26 @@ func (d *Decoder) stepPaste(buf []byte) (Key, int, bool) {
 	}
 	d.keep(buf[:n])
 	return Key{}, n, false
+}
+
+// stepAfter takes what has come at once behind a paste for another one if it has an end: not all terminals remove ends
+// from the text of a paste, which would go on with keys.
+func (d *Decoder) stepAfter(buf []byte) (Key, int, bool) {
+	if i := bytes.Index(buf, []byte(pasteClose)); i >= 0 {
+		d.keep(bytes.TrimPrefix(buf[:i], []byte(pasteOpen)))
+		return d.closed(), i + len(pasteClose), true
+	}
+	if len(buf) > MaxPaste {
+		d.state = inKeys
+	}
+	return Key{}, 0, false
+}
+
+// closed is pasted for a paste that an end has closed.
+func (d *Decoder) closed() Key {
+	k := d.pasted()
+	d.state = inAfter
+	return k
 }
 
 func (d *Decoder) keep(p []byte) {

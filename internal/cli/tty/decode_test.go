@@ -74,6 +74,9 @@ func TestDecode(t *testing.T) {
 		{"a paste that has not ended", "\x1b[200~y\r", ""},
 		{"a paste behind escape", "\x1b\x1b[200~y\x1b[201~", "esc paste(y)"},
 		{"the end of a paste alone", "\x1b[201~a", "a"},
+		{"two pastes", "\x1b[200~a\x1b[201~\x1b[200~b\x1b[201~", "paste(a) paste(b)"},
+		{"a paste with an end in it", "\x1b[200~a\x1b[201~\r!b\r\x1b[201~c", "paste(a) paste(\n!b\n) c"},
+		{"a paste with other ends in it", "\x1b[200~a\x1b[201~\rb\x1b[200~c\x1b[201~\x1b[201~d", "paste(a) paste(\nb\x1b[200~c) paste() d"},
 		{"a paste that is not UTF-8", "\x1b[200~\xff\x1b[201~", "paste(�)"},
 	}
 	for _, tt := range tests {
@@ -120,6 +123,7 @@ func TestDecodeLargePaste(t *testing.T) {
 			keys = append(keys, d.Decode([]byte(part), time.Time{})...)
 			all = all[len(part):]
 		}
+		keys = append(keys, d.Flush(time.Time{})...)
 		require.Len(t, keys, 2)
 		require.LessOrEqual(t, len(keys[0].Text), tty.MaxPaste)
 		require.Greater(t, len(keys[0].Text), tty.MaxPaste-4)

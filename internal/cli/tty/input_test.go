@@ -68,6 +68,20 @@ func TestInput(t *testing.T) {
 		k := <-in.Keys()
 		require.Equal(t, tty.Key{Name: tty.Paste, Text: "one\ntwo\nthree", At: start.Add(99 * time.Millisecond)}, k)
 
+		// Text that comes at once behind a paste is a part of it if another end follows.
+		go func() {
+			types("\x1b[200~one\x1b[201~\r!two\r")
+			time.Sleep(9 * time.Millisecond)
+			types("\x1b[201~")
+			time.Sleep(time.Second)
+			types("\x1b[200~three\x1b[201~\r")
+		}()
+		for _, want := range []string{"one", "\n!two\n", "three"} {
+			k := <-in.Keys()
+			require.Equal(t, []string{tty.Paste, want}, []string{k.Name, k.Text})
+		}
+		require.Equal(t, tty.Enter, (<-in.Keys()).Name)
+
 		// Keys have the time of their read, whenever they are received.
 		start = time.Now()
 		types("yn")
