@@ -49,6 +49,10 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 			}
 			continue
 		}
+		blanks := strings.Contains(m[1], " ")
+		if blanks && strings.Contains(m[1], "..") { // "x or ../a.png" is not a.png
+			continue
+		}
 		f, err := c.session.Files.Open(m[1])
 		if err == nil {
 			var image *aycoder.Media
@@ -56,7 +60,7 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 				parts = append(parts, image)
 			}
 		}
-		if err != nil && !(strings.Contains(m[1], " ") && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && !(blanks && errors.Is(err, fs.ErrNotExist)) {
 			c.prose(notice, cleanLine(fmt.Sprintf("! the model gets only the name of @%s: %v", m[1], err)))
 		}
 	}
