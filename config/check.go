@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/vars"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -63,7 +66,9 @@ func (n *node) shown() string {
 // entries calls check with the entries of a table.
 func (l *loader) entries(table string, check func(name string, n *node)) {
 	for _, name := range l.tree.namesOf(table) {
-		check(name, l.tree.find(table, name))
+		if n := l.tree.find(table, name); !n.bad {
+			check(name, n)
+		}
 	}
 }
 
@@ -84,6 +89,9 @@ func (n *node) lacking() []string {
 
 // required reports tables without a key that they need.
 func (l *loader) required(n *node) {
+	if n.bad { // it has another type, which is reported
+		return
+	}
 	for _, name := range n.lacking() {
 		l.add(Error, n.key, n.from, "needs the key "+name, "")
 	}
@@ -114,8 +122,11 @@ func (l *loader) names(n *node, table string) {
 		return
 	}
 	if name := n.value.(string); l.tree.find(table, name) == nil {
-		l.add(Error, n.key, n.at, "names "+n.shown()+", which is not in "+table,
-			l.other(name, l.tree.namesOf(table)))
+		help := l.other(name, l.tree.namesOf(table))
+		if table == "models" && !strings.HasPrefix(help, "did") {
+			help = strings.TrimPrefix(help+`, or write it as "provider/model"`, ", or ")
+		}
+		l.add(Error, n.key, n.at, "names "+n.shown()+", which is not in "+table, help)
 	}
 }
 
@@ -176,7 +187,11 @@ func (l *loader) key(role string, m *node) {
 	}
 	if v := m.find("key_env"); v != nil && v.value != nil && v.value != "" {
 		if _, ok := l.lookup(v.value.(string)); !ok {
-			l.once(Error, v, "names a variable that is not set,", "and the role "+role+" needs it", "set the variable to the API key")
+			help := "set the variable to the API key"
+			if !slices.Equal(vars.Names("${"+v.text+"}"), []string{v.text}) {
+				help = "write only the name of the variable, such as OPENAI_API_KEY, and no key"
+			}
+			l.once(Error, v, "names a variable that is not set,", "and the role "+role+" needs it", help)
 		}
 	}
 	if v := m.find("key_command"); v != nil && v.value != nil && l.lookPath != nil {
@@ -232,8 +247,11 @@ const local = "ollama"
 // known checks the names of a provider and a model. p and m are the values with the names.
 func (l *loader) known(provider, model string, p, m *node) {
 	if l.providers != nil && !slices.Contains(l.providers, provider) {
-		l.add(Error, p.key, p.at, "names the provider "+p.shown()+", which this program does not know",
-			l.other(provider, slices.Clone(l.providers)))
+		what := "names the provider " + p.shown() + ", which"
+		if p == m {
+			what = "names " + p.shown() + ", whose provider"
+		}
+		l.add(Error, p.key, p.at, what+" this program does not know", l.other(provider, slices.Clone(l.providers)))
 		return
 	}
 	if _, ok := l.models.Lookup(provider, model); ok || model == "" {
@@ -244,6 +262,9 @@ func (l *loader) known(provider, model string, p, m *node) {
 		all = append(all, info.Model)
 	}
 	best := nearest(model, all)
+	if best != "" && p == m {
+		best = provider + "/" + best
+	}
 	switch {
 	case best != "":
 		l.add(Warning, m.key, m.at, "names the model "+m.shown()+", which is not known",
@@ -295,7 +316,11 @@ func (l *loader) rule(item *node) {
 	if item.faulty() || rule.Tool == "" || rule.Action == "" {
 		return // which is reported elsewhere
 	}
-	if _, err := policy.New(policy.WithRules(rule.Source, rule.Policy())); err != nil {
+	_, err := policy.New(policy.WithRules(rule.Source, rule.Policy()))
+	if e, ok := errors.AsType[*aycoder.ConfigError](err); ok {
+		err = e.Err // the rest says which rule it is
+	}
+	if err != nil {
 		l.add(Error, item.key, item.from, "is not a valid rule: "+cut(err.Error()), "")
 	}
 }

@@ -232,7 +232,7 @@ func TestFaults(t *testing.T) {
 		{"all kinds at once", "[agent]\nmax_turn = 1\nmax_turns = \"x\"\nmax_turns = 2\nthinking = -1\n[agent]\nretries = 1\n" +
 			"[context]\nmax_tokens = 3000000\n", []string{
 			"2:1: error: agent.max_turn is not a key; did you mean max_turns?",
-			"3:1: error: agent.max_turns must be an integer and is a text",
+			"3:1: error: agent.max_turns must be an integer and is a text; leave out the quotes",
 			"4:1: error: agent.max_turns is defined twice, first on line 3; keep one of them",
 			"5:12: error: agent.thinking is too small; the smallest possible value is 0",
 			"6:2: error: agent is defined twice, first on line 1; keep one of them",
@@ -261,7 +261,7 @@ func TestFaults(t *testing.T) {
 			"1:1: error: max_turns is not a key; it belongs into the table agent",
 		}},
 		{"quoted key with a line break", "\"a\\nb\" = 3\n", []string{
-			"1:1: error: \"a\\\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, agent_servers, language_servers, terminal, serve, profile",
+			"1:1: error: \"a\\nb\" is not a key; the keys here are models, roles, agent, budgets, context, tools, approval, sandbox, session, hooks, servers, agent_servers, language_servers, terminal, serve, profile",
 		}},
 		{"columns are characters", "roles = { small = \"ä/ö\", mian = \"\" }", []string{
 			"1:26: error: roles.mian is not a key; did you mean main?",
@@ -329,8 +329,29 @@ func TestFaults(t *testing.T) {
 			"6:8: error: roles.main names \"fst\", which is not in models; did you mean \"fast\"?",
 			"8:10: error: agent.budget names \"b\", which is not in budgets",
 		}},
+		{"a model without its provider", "[roles]\nmain = \"claude-sonnet-4-5\"\n", []string{
+			"2:8: error: roles.main names \"claude-sonnet-4-5\", which is not in models; write it as \"provider/model\"",
+		}},
+		{"no table", "models.a = \"x\"\nservers.b = 1\n[sandbox]\nhosts = [\"x\"]\nmode = true\n", []string{
+			"1:8: error: models.a must be a table and is a text; begin it with the line [models.a]",
+			"2:9: error: servers.b must be a table and is an integer; begin it with the line [servers.b]",
+			"4:10: error: sandbox.hosts[0] must be a table and is a text",
+			"5:1: error: sandbox.mode must be text and is true or false; possible values are \"off\", \"on\", \"required\"",
+		}},
+		{"no name of a table", "[model]\nprovider = \"x\"\nmodel = \"y\"\n", []string{
+			"1:2: error: model is not a key; did you mean models?",
+		}},
+		{"typographic quotes", "[agent]\nsystem = “x”\n", []string{
+			"2:10: error: invalid syntax: unexpected character U+201C '“' at start of value; what comes after this place was not read",
+		}},
+		{"quotes in a message", "[agent]\nsystem = \"\"\"x\n", []string{
+			`2:14: error: invalid syntax: multiline basic string not terminated by """; what comes after this place was not read`,
+		}},
+		{"a reference for a name", "[models.a]\nprovider = \"x\"\nmodel = \"y\"\nkey_env = \"$KEY\"\n[roles]\nmain = \"a\"\n", []string{
+			"4:11: error: models.a.key_env names a variable that is not set, and the role main needs it; write only the name of the variable, such as OPENAI_API_KEY, and no key",
+		}},
 		{"a model of the catalogue", "[roles]\nmain = \"anthropic/claude-sonet-4-5\"\n", []string{
-			"2:8: warning: roles.main names the model \"anthropic/claude-sonet-4-5\", which is not known; did you mean \"claude-sonnet-4-5\"?",
+			"2:8: warning: roles.main names the model \"anthropic/claude-sonet-4-5\", which is not known; did you mean \"anthropic/claude-sonnet-4-5\"?",
 		}},
 		{"variables", "[session]\ndir = \"${HOME}/x\"\naudit = \"${LOG:-/tmp}/y\"\nsync = \"${SYNC}\"\n", []string{
 			"2:7: error: session.dir needs the variable HOME, which is not set; set it, or give a default: ${HOME:-default}",
@@ -344,20 +365,13 @@ func TestFaults(t *testing.T) {
 			"4:11: error: models.a.key_env names a variable that is not set, and the role main needs it; set the variable to the API key",
 		}},
 		{"rules and expressions", "[[approval.rules]]\naction = \"deny\"\ntool = \"bash\"\nmatch = [\"ls\"]\npattern = \"rm\"\n[[hooks]]\nevent = \"Stop\"\ncommand = \"x\"\nmatcher = \"(\"\n", []string{
-			"1:12: error: approval.rules[0] is not a valid rule",
+			`1:12: error: approval.rules[0] is not a valid rule: it does not match \"ls\"`,
 			"9:11: error: hooks[0].matcher is not a regular expression",
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := faults(t, tt.text)
-			for i := range got {
-				got[i], _, _ = strings.Cut(got[i], " rule:")
-				if strings.HasSuffix(got[i], "valid") {
-					got[i] += " rule"
-				}
-			}
-			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.want, faults(t, tt.text))
 		})
 	}
 }
@@ -389,10 +403,10 @@ summary = "openai/gpt-6o"
 		`2:12: warning: models.a.provider needs the variable A_KEY, which is not set, for the role main` + help,
 		`4:19: warning: models.a.fallbacks[1] needs the variable G_KEY or G2_KEY, which is not set, for the role main` + help,
 		`6:12: warning: models.b.provider needs the variable O_KEY, which is not set, for the role main` + help,
-		`18:11: warning: roles.summary names the model "openai/gpt-6o", which is not known; did you mean "gpt-4o"?`,
+		`18:11: warning: roles.summary names the model "openai/gpt-6o", which is not known; did you mean "openai/gpt-4o"?`,
 		`18:11: warning: roles.summary needs the variable O_KEY, which is not set, for the role summary` + help,
 	}, faults(t, text, keys))
-	assert.Equal(t, []string{`18:11: warning: roles.summary names the model "openai/gpt-6o", which is not known; did you mean "gpt-4o"?`},
+	assert.Equal(t, []string{`18:11: warning: roles.summary names the model "openai/gpt-6o", which is not known; did you mean "openai/gpt-4o"?`},
 		faults(t, text, keys, config.WithLookup(variables("A_KEY", "x", "O_KEY", "x", "G2_KEY", "x"))))
 }
 
@@ -412,13 +426,13 @@ main = "googel/gemini-2.5-pro"
 `
 	assert.Equal(t, []string{
 		`2:12: error: models.a.provider names the provider "antropic", which this program does not know; did you mean "anthropic"?`,
-		`9:14: error: models.b.fallbacks[0] names the provider "opnai/gpt-5", which this program does not know; did you mean "openai"?`,
-		`9:29: warning: models.b.fallbacks[1] names the model "anthropic/claude-sonet-4-5", which is not known; did you mean "claude-sonnet-4-5"?`,
-		`11:8: error: roles.main names the provider "googel/gemini-2.5-pro", which this program does not know; did you mean "google"?`,
+		`9:14: error: models.b.fallbacks[0] names "opnai/gpt-5", whose provider this program does not know; did you mean "openai"?`,
+		`9:29: warning: models.b.fallbacks[1] names the model "anthropic/claude-sonet-4-5", which is not known; did you mean "anthropic/claude-sonnet-4-5"?`,
+		`11:8: error: roles.main names "googel/gemini-2.5-pro", whose provider this program does not know; did you mean "google"?`,
 	}, faults(t, text, config.WithProviders("anthropic", "google", "openai")))
 	flag := faults(t, "", config.WithProviders("openai"), config.WithFlag("-model", "roles.main", "nosuch/x"))
 	require.Len(t, flag, 1)
-	assert.Contains(t, flag[0], `roles.main names the provider "nosuch/x", which this program does not know`)
+	assert.Contains(t, flag[0], `roles.main names "nosuch/x", whose provider this program does not know`)
 }
 
 func TestPrograms(t *testing.T) {

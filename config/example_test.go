@@ -44,7 +44,7 @@ max_tokens = 3_000_000
 	// Output:
 	// config.toml:4:1: error: models.main.modle is not a key; did you mean model?
 	// config.toml:7:8: error: roles.main names "mian", which is not in models; did you mean "main"?
-	// config.toml:10:1: error: agent.max_turns must be an integer and is a text
+	// config.toml:10:1: error: agent.max_turns must be an integer and is a text; leave out the quotes
 	// config.toml:13:14: warning: context.max_tokens is unreasonably large; the largest value that makes sense is 2000000
 }
 

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Source says where a value comes from. The sources below are listed in the order of their precedence.
@@ -240,10 +239,15 @@ func (n *node) rekey(key string) {
 
 // cut shortens a name or a text of a file for a diagnostic, and makes it one line.
 func cut(s string) string {
+	q := strconv.Quote(short(s))
+	return q[1 : len(q)-1]
+}
+
+func short(s string) string {
 	if r := []rune(s); len(r) > maxName {
 		s = string(r[:maxName]) + "…"
 	}
-	return strings.Trim(strconv.Quote(s), `"`)
+	return s
 }
 
 // store returns the Go value of a node.

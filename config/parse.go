@@ -51,7 +51,11 @@ func (w *walker) syntax(err error) {
 		return
 	}
 	w.broken = true
-	w.add(Error, "", w.origin(int(w.p.Range(e.Highlight).Offset)), "invalid syntax: "+cut(e.Message),
+	at, message := int(w.p.Range(e.Highlight).Offset), e.Message
+	if r, n := utf8.DecodeRune(w.data[min(at, len(w.data)):]); n > 1 { // the parser names the first byte
+		message = strings.Replace(message, fmt.Sprintf("%#U", w.data[at]), fmt.Sprintf("%#U", r), 1)
+	}
+	w.add(Error, "", w.origin(at), "invalid syntax: "+message,
 		"what comes after this place was not read")
 }
 
@@ -154,7 +158,7 @@ func (n *node) append(at Origin, k kind) *node {
 // child makes the node of a key with a value of a kind. If the key is unknown, it is that of the key that was probably meant, or nil. If that is
 // there, too, and has others in it, it is the one that is there, whose place is another.
 func (w *walker) child(n *node, name string, at Origin, k kind) *node {
-	kid := &node{field: n.field.kid(name), key: join(n.key, cut(name)), from: at, at: at}
+	kid := &node{field: n.field.kid(name), key: join(n.key, short(name)), from: at, at: at}
 	switch {
 	case kid.field != nil:
 		kid.field = kid.field.as(k)
@@ -218,16 +222,25 @@ func (w *walker) wrong(n *node, is string) {
 	} else if n.field.kind == kindList {
 		what = "a list of tables"
 	}
-	w.add(Error, n.key, n.from, "must be "+what+" and is "+is, n.field.form())
+	help := n.field.form()
+	switch k := n.field.kind; {
+	case is == names[unstable.String] && (k == kindInteger || k == kindNumber || k == kindTruth):
+		help = "leave out the quotes"
+	case k == kindTable && !strings.HasSuffix(n.key, "]"):
+		help = "begin it with the line [" + n.key + "]"
+	}
+	w.add(Error, n.key, n.from, "must be "+what+" and is "+is, help)
 }
 
 // form shows how the value of a key is written.
 func (f *field) form() string {
 	switch {
+	case f.kind == kindText && f.enum != nil:
+		return "possible values are " + quoted(f.enum)
 	case f.kind == kindText:
 		return "put the value in quotes"
 	case f.kind == kindDuration:
-		return `write it as a text with a unit, such as "30s" or "5m"`
+		return `write it as a text with a unit, such as "30s", "5m" or "48h"`
 	case f.kind == kindList && f.elem.kind == kindText:
 		return `write it in brackets, such as ["one", "two"]`
 	case f.kind == kindFree && f.kinds[kindTable] == nil:
@@ -256,7 +269,9 @@ func (w *walker) keyValue(n *node, e *unstable.Node) {
 		return
 	}
 	if kid := w.child(n, name, at, kinds[e.Value().Kind]); kid != nil {
-		if (kid.mistyped || kid.from != at) && kinds[e.Value().Kind] != kid.field.kind {
+		unnamed := n.mistyped && n.field.kind == kindDict && kid.field.kind == kindTable // as in [model] for [models.main]
+		if (kid.mistyped || kid.from != at || unnamed) && kinds[e.Value().Kind] != kid.field.kind {
+			kid.bad = kid.bad || unnamed && kid.from == at
 			return // one fault is enough
 		}
 		kid.at = w.origin(w.start(e.Value(), last))
