@@ -46,6 +46,7 @@ type builder struct {
 	withheld     bool           // since there are no skills
 	late         []aycoder.Tool // that came after New
 	agentTools   []aycoder.Tool // that agents may have
+	all          []aycoder.Tool // also those that are left out
 	checks       Checks
 	code         Code
 	related      aycoder.ContextMiddleware // nil without the context of tools.code
@@ -413,6 +414,7 @@ func (b *builder) toolOptions(ctx context.Context) ([]tools.Option, error) {
 // filter leaves out the tools that the configuration and the host do not want.
 func (b *builder) filter() {
 	off := b.in.settings.Tools.Disabled
+	b.all = slices.Clone(b.Tools)
 	for _, name := range off {
 		if !named(b.Tools, name) {
 			b.Notify("config", fmt.Sprintf("tools.disabled: there is no tool %q", name))
@@ -558,6 +560,9 @@ func (b *builder) bounds(c config.Context) []compaction.Option {
 
 // loop makes the agent.
 func (b *builder) loop(context.Context) error {
+	for _, note := range b.misnamed(b.in.settings) {
+		b.Notify("config", note)
+	}
 	b.stages = staged(b.usual(), b.in.stages)
 	var blocks []string
 	for _, s := range b.Sections {

@@ -307,6 +307,27 @@ func TestModels(t *testing.T) {
 	require.ErrorContains(t, err, "fallback of itself")
 }
 
+// Two models may stand in for each other: each is asked once.
+func TestMutualFallbacks(t *testing.T) {
+	c := settings(t, func(c *config.Settings) {
+		c.Models = map[string]config.Model{
+			"one": {Provider: "acme", Model: "one", Fallbacks: []string{"two"}},
+			"two": {Provider: "acme", Model: "two", Fallbacks: []string{"one"}},
+		}
+		c.Roles.Main, c.Agent.Retries = "one", -1
+	})
+	down := func() *script.Model { return script.New(script.Fail(script.Overloaded())) }
+	models := map[string]*script.Model{"one": down(), "two": down()}
+	rt := open(t, project(t, nil), harness.WithSettings(c), harness.WithOpener(opener(new([]harness.ModelSpec), models)))
+	for _, err := range rt.Run(t.Context(), aycoder.Input{Prompt: "hello"}) {
+		if err != nil {
+			require.ErrorAs(t, err, new(*aycoder.OverloadedError))
+		}
+	}
+	require.Len(t, models["one"].Requests(), 1)
+	require.Len(t, models["two"].Requests(), 1)
+}
+
 func TestKeyCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sh")
@@ -710,6 +731,34 @@ func TestDisabledTools(t *testing.T) {
 	}
 }
 
+// A rule for a tool that is not there covers nothing, which its author must know.
+func TestRulesForMisnamedTools(t *testing.T) {
+	rule := func(tool string) string { return "[[approval.rules]]\naction = \"deny\"\ntool = \"" + tool + "\"\n" }
+	note := func(tool, meant string) string {
+		return fmt.Sprintf("config: approval.rules: there is no tool %q; did you mean %s?", tool, meant)
+	}
+	user := filepath.Join(t.TempDir(), "config.toml")
+	text := "tools.disabled = [\"fetch\"]\n"
+	for _, tool := range []string{
+		"bash", "fetch", "network", "recall", "ba*", "mcp__docs__read", "deploy", // which are or may be there
+		"Bash", "Bash", "Edit", "wriet_file", "bash:rm *", "Bash(rm *)",
+	} {
+		text += rule(tool)
+	}
+	require.NoError(t, os.WriteFile(user, []byte(text), 0o600))
+	follow, err := config.NewReloader(config.WithUserFile(user))
+	require.NoError(t, err)
+	rt := open(t, project(t, nil), harness.WithReloader(follow), harness.WithClient(script.New(script.Say("ok"), script.Say("ok"))))
+	require.Equal(t, []string{
+		note("Bash", "bash"), note("Edit", "edit_file, multi_edit, apply_patch"), note("wriet_file", "write_file"),
+		note("bash:rm *", "bash, and the rest as the pattern"), note("Bash(rm *)", "bash, and the rest as the pattern"),
+	}, run(t, rt, "hi"))
+
+	require.NoError(t, os.WriteFile(user, []byte(text+rule("Read")), 0o600))
+	require.NoError(t, rt.Reload(t.Context()))
+	require.Equal(t, []string{note("Read", "read_file"), "config: the configuration has changed:\napproval.rules: 13 entries → 14 entries"}, run(t, rt, "hi"))
+}
+
 // The conversation, the list of tasks and the mode survive the runtime.
 func TestSession(t *testing.T) {
 	dir := project(t, map[string]string{"a.txt": "old\n"})
@@ -1017,6 +1066,8 @@ func TestAgentMiddleware(t *testing.T) {
 			return func(aycoder.Agent) aycoder.Agent { return nil }, nil
 		}))
 	require.ErrorContains(t, err, "WithAgentMiddleware")
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithClient(script.New()), harness.WithTools(nil))
+	require.ErrorContains(t, err, "WithTools: is nil")
 	_, err = harness.New(t.Context(), t.TempDir(), harness.WithAgentMiddleware(nil))
 	require.ErrorContains(t, err, "WithAgentMiddleware")
 }

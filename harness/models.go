@@ -80,6 +80,9 @@ func (b *builder) model(ctx context.Context, name string, names []string) (aycod
 func (b *builder) withFallbacks(ctx context.Context, m aycoder.ModelClient, c config.Model, names []string) (aycoder.ModelClient, error) {
 	var others []aycoder.ModelClient
 	for _, name := range c.Fallbacks {
+		if slices.Contains(names[:len(names)-1], name) { // two models may stand in for each other
+			continue
+		}
 		other, err := b.model(ctx, name, names)
 		if err != nil {
 			return nil, err

@@ -332,7 +332,7 @@ func WithIgnored(patterns string) Option {
 
 // WithTools adds tools. It appends.
 func WithTools(more ...aycoder.Tool) Option {
-	return setting(func(s *setup) { s.more = append(s.more, more...) })
+	return required("WithTools", !slices.Contains(more, nil), func(s *setup) { s.more = append(s.more, more...) })
 }
 
 // WithAskUser adds the tool ask_user, whose questions go to ask: see [tools.AskUser]. Default: the model has no such tool.

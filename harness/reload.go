@@ -3,6 +3,7 @@ package harness
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/harness/hooks"
 	"github.com/aycoder/aycoder/harness/project"
+	"github.com/aycoder/aycoder/internal/closest"
+	"github.com/aycoder/aycoder/internal/dialect"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -281,6 +284,12 @@ func (x *reload) tell(next *config.Loaded) {
 			x.b.Notify("config", d.String())
 		}
 	}
+	before := x.b.misnamed(x.now.Config.Settings)
+	for _, note := range x.b.misnamed(next.Config.Settings) {
+		if !slices.Contains(before, note) {
+			x.b.Notify("config", note)
+		}
+	}
 	var lines []string
 	for _, c := range next.Since(x.now) {
 		line := c.String()
@@ -419,4 +428,39 @@ func rulesOf(c config.Settings) map[policy.Source][]policy.Rule {
 		out[source] = append(out[source], r.Policy())
 	}
 	return out
+}
+
+// misnamed returns a note for each tool of rules that is not there, if its name is that of another one, mistyped or as other
+// agents have it: such a rule covers nothing, and a user who has made it relies on it.
+func (b *builder) misnamed(c config.Settings) (notes []string) {
+	var names []string
+	others := map[string][]string{}
+	for _, t := range slices.Concat(b.all, b.Tools) {
+		name := t.Spec().Name
+		if slices.Contains(names, name) {
+			continue
+		}
+		names = append(names, name)
+		for _, n := range dialect.Names(name) {
+			others[n] = append(others[n], name)
+		}
+	}
+	for _, r := range c.Approval.Rules {
+		tool, with := r.Tool, ""
+		if i := strings.IndexAny(tool, ":("); i >= 0 { // as in "bash:go test *"
+			tool, with = tool[:i], ", and the rest as the pattern"
+		}
+		if slices.Contains(names, r.Tool) || strings.Contains(tool, "*") || strings.HasPrefix(tool, "mcp__") {
+			continue
+		}
+		meant := others[tool]
+		if meant == nil {
+			meant = closest.Closest(tool, names, 1)
+		}
+		note := fmt.Sprintf("approval.rules: there is no tool %q; did you mean %s%s?", r.Tool, strings.Join(meant, ", "), with)
+		if meant != nil && !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }
