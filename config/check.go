@@ -22,7 +22,7 @@ func (l *loader) check() {
 	}
 	l.required(l.tree)
 	if l.profile != "" && !slices.Contains(l.profiles, l.profile) {
-		l.add(Error, "profile", Origin{}, fmt.Sprintf("%q is in no file", cut(l.profile)), l.other(l.profile, l.profiles))
+		l.add(Error, "profile", l.chosen, fmt.Sprintf("%q is in no file", cut(l.profile)), l.other(l.profile, l.profiles))
 	}
 	l.entries("models", l.model)
 	l.entries("roles", l.role)

@@ -218,6 +218,9 @@ func TestProfile(t *testing.T) {
 		config.WithProfile("wrok"))
 	require.Len(t, got, 1)
 	assert.Equal(t, `error: profile "wrok" is in no file; did you mean "work"?`, got[0].String())
+	_, err := config.Load(config.WithUserFile("testdata/good.toml"),
+		config.WithLookup(variables("ANTHROPIC_API_KEY", "x", "AYCODER_PROFILE", "wrok")))
+	require.ErrorContains(t, err, `profile "wrok" is in no file (variable AYCODER_PROFILE); did you mean "work"?`)
 }
 
 func TestFaults(t *testing.T) {

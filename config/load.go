@@ -29,6 +29,7 @@ type Option func(*setup) error
 
 type setup struct {
 	user, managed, project, profile string
+	chosen                          Origin // of the profile, unless it is an option
 	lookup                          func(string) (string, bool)
 	environ                         []string
 	lookPath                        func(string) (string, error)
@@ -119,7 +120,7 @@ func newSetup(opts []Option) (setup, error) {
 		s.models = catalog.Default()
 	}
 	if name, ok := s.lookup(prefix + "PROFILE"); ok && s.profile == "" {
-		s.profile = name
+		s.profile, s.chosen = name, Origin{Source: Environment, Name: prefix + "PROFILE"}
 	}
 	return s, nil
 }

@@ -112,7 +112,7 @@ func (b *builder) told(context.Context) error {
 }
 
 // check reports, before anything is opened, all that the configuration needs and the program does not have.
-func (b *builder) check(context.Context) error {
+func (b *builder) check(ctx context.Context) error {
 	var errs []error
 	for _, r := range b.roles(b.in.settings.Roles) {
 		switch {
@@ -151,6 +151,18 @@ func (b *builder) check(context.Context) error {
 	if name := b.in.settings.Agent.Budget; name != "" {
 		if _, ok := b.in.settings.Budgets[name]; !ok {
 			errs = append(errs, wrong("agent.budget", "there is no budget %q", name))
+		}
+	}
+	for _, r := range b.roles(b.in.settings.Roles) { // without other faults, their models are opened soon
+		if len(errs) == 0 || r.given != nil || r.name == "" || b.in.open == nil {
+			continue
+		}
+		c, err := b.find(r.name)
+		if err == nil {
+			_, err = b.in.open(ctx, ModelSpec{Provider: c.Provider, Model: c.Model})
+		}
+		if c.Provider == "" || errors.Is(err, ErrNotLinked) { // others may be for lack of the key
+			errs = append(errs, wrong("models."+r.name, "%w", err))
 		}
 	}
 	return errors.Join(errs...)

@@ -138,9 +138,9 @@ type Runtime struct {
 	closed  error
 }
 
-// New composes a runtime for a directory. The error joins everything that is wrong with the options and the
-// configuration; each is an [*aycoder.ConfigError] with the key or the option. If New returns an error, it
-// leaves nothing open. ctx is for New alone.
+// New composes a runtime for a directory. Its error joins all faults of options, or else lists all that the configuration
+// needs and the program does not link, or else is the first other fault. Faults of options and of keys are an
+// [*aycoder.ConfigError] each. If New returns an error, it leaves nothing open. ctx is for New alone.
 func New(ctx context.Context, dir string, opts ...Option) (*Runtime, error) {
 	b, err := newBuilder(dir, opts)
 	if err != nil {

@@ -260,6 +260,14 @@ func TestMissing(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	require.NotContains(t, err.Error(), "servers.off")
+
+	unlinked := func(_ context.Context, spec harness.ModelSpec) (aycoder.ModelClient, error) {
+		return nil, fmt.Errorf("provider %s: %w", spec.Provider, harness.ErrNotLinked)
+	}
+	_, err = harness.New(t.Context(), t.TempDir(), harness.WithSettings(c), harness.WithOpener(unlinked))
+	for _, text := range []string{"models.anthropic/x: provider anthropic", `there is no model "fast"`, "servers.wiki"} {
+		require.ErrorContains(t, err, text)
+	}
 	_, err = harness.New(t.Context(), t.TempDir())
 	require.ErrorContains(t, err, "roles.main: no model")
 }
