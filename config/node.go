@@ -127,7 +127,7 @@ func (n *node) find(path ...string) *node {
 	return n
 }
 
-// each calls f with all values below the node, and with empty lists.
+// each calls f with all values below the node, with empty lists, and with entries that need no key.
 func (n *node) each(f func(*node)) {
 	for _, name := range n.names {
 		n.kids[name].each(f)
@@ -135,9 +135,14 @@ func (n *node) each(f func(*node)) {
 	for _, item := range n.items {
 		item.each(f)
 	}
-	if n.value != nil || n.text != "" || n.field.kind == kindList && len(n.items) == 0 {
+	if n.value != nil || n.text != "" || n.field.kind == kindList && len(n.items) == 0 || n.empty() {
 		f(n)
 	}
+}
+
+// empty reports whether the node is an entry of a table of names without a key.
+func (n *node) empty() bool {
+	return n.field.kind == kindTable && n.field.name == "" && n.key != "" && len(n.names) == 0
 }
 
 // store sets a Go value to that of the node.

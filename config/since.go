@@ -13,7 +13,7 @@ type KeyChange struct {
 	// Key is the full name of the key. A list is one key.
 	Key string
 	// Before and After are the values as a user may see them: the number of entries of a list, "none" if nothing is
-	// set, and "…" for a text that might be secret.
+	// set, "set" for an entry without keys, and "…" for a text that might be secret.
 	Before, After string
 }
 
@@ -38,7 +38,7 @@ func (l *Loaded) Since(before *Loaded) []KeyChange {
 		a, b := before.leaves[key], l.leaves[key]
 		if list, _, element := strings.Cut(key, "["); element {
 			lists[list] = lists[list] || a == nil || b == nil || a.value != b.value
-		} else if f := n.field; f.now(a) != f.now(b) {
+		} else if f := n.field; f.now(a) != f.now(b) || f.kind == kindTable && before.sets(key) != l.sets(key) {
 			out = append(out, KeyChange{key, f.shown(a), f.shown(b)})
 		}
 	}
@@ -51,10 +51,23 @@ func (l *Loaded) Since(before *Loaded) []KeyChange {
 	return out
 }
 
+// sets reports whether there is an entry of a table of names, with keys or without.
+func (l *Loaded) sets(key string) bool {
+	for k := range l.leaves {
+		if k == key || strings.HasPrefix(k, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
 // shown returns the value in force of a node, which may be missing, as a user may see it.
 func (f *field) shown(n *node) string {
 	switch v := f.now(n).(type) {
 	case nil:
+		if n != nil && n.empty() {
+			return "set"
+		}
 		return "none"
 	case string:
 		if f.enum == nil && (n != nil && n.variable() || !f.plain()) {

@@ -47,6 +47,26 @@ tool = "bash"
 	require.Empty(t, after.Since(after))
 }
 
+// An entry that needs no key is told, too, and is not one that has gone when it gets a key.
+func TestSinceOfEntriesWithoutKeys(t *testing.T) {
+	load := func(text string) *config.Loaded {
+		l, err := config.Load(config.WithUserFile(file(t, text)))
+		require.NoError(t, err)
+		return l
+	}
+	none, bare, full := load("[agent]\n"), load("[language_servers.gopls]\n"), load("[language_servers.gopls.settings]\nx = 1\n")
+	changes := func(from, to *config.Loaded) (lines []string) {
+		for _, c := range to.Since(from) {
+			lines = append(lines, c.String())
+		}
+		return lines
+	}
+	require.Equal(t, []string{"language_servers.gopls: none → set"}, changes(none, bare))
+	require.Equal(t, []string{"language_servers.gopls: set → none"}, changes(bare, none))
+	require.Equal(t, []string{"language_servers.gopls.settings.x: none → 1"}, changes(bare, full))
+	require.Equal(t, 1, bare.Origin("language_servers.gopls").Line)
+}
+
 // The user asks for it: files are read at once, however young they are.
 func TestReload(t *testing.T) {
 	s := newSaver(t)
