@@ -66,6 +66,11 @@ func (a *app) load(o *options) (*settings, error) {
 	if st.loaded, err = config.Load(st.from...); err != nil {
 		return nil, err
 	}
+	if a.worktree != nil && len(st.loaded.Questions) > 0 {
+		if err := st.inherit(); err != nil {
+			return nil, err
+		}
+	}
 	if o.sandbox {
 		if err := st.keepRequired(a, o); err != nil {
 			return nil, err
@@ -75,6 +80,22 @@ func (a *app) load(o *options) (*settings, error) {
 		st.texts, _, _ = st.trust.Decided(q) // an error is that of the file, and nothing in it counts
 	}
 	return st, nil
+}
+
+// inherit takes the answers of the user about their own working tree for what a worktree brings that is the same.
+func (st *settings) inherit() (err error) {
+	for _, q := range st.loaded.Questions {
+		own := q
+		own.Root = st.project
+		if own, err = own.Bind(); err != nil || own.Hash != q.Hash {
+			continue
+		}
+		if yes, known, err := st.trust.Decided(own); err == nil && known {
+			_ = st.trust.Decide(context.Background(), q, yes) // or else the question stays
+		}
+	}
+	st.loaded, err = config.Load(st.from...)
+	return err
 }
 
 // keepRequired leaves the flag -sandbox out if the configuration requires a sandbox, which is stricter.

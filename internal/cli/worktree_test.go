@@ -73,6 +73,39 @@ func TestWorktreeTrust(t *testing.T) {
 	require.True(t, sent(".", "-w", "x"))
 }
 
+// Answers of the user about their own working tree count in a worktree as long as the contents are the same there.
+func TestWorktreeSettings(t *testing.T) {
+	timed.Serial(t)
+	dir, run := repository(t)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".aycoder"), 0o755))
+	rule := "[[approval.rules]]\naction = \"deny\"\ntool = \"bash\"\npattern = \"rm *\"\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, config.ProjectFile), []byte(rule), 0o644))
+	run("add", ".")
+	run("commit", "-qm", "two")
+	home, state := t.TempDir(), t.TempDir()
+	trust := config.NewTrust(filepath.Join(home, "aycoder", "trust.json"))
+	refused := func(name string) (bool, string) {
+		s := newService(t, calls("bash", `{"command":"rm -f x"}`), says("ok", "end_turn"))
+		got := finish(t, program(t, append(s.env(), "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+home), "-C", dir, "-mode", "full-auto", "-w", name, "-p", "go"), exitOK)
+		return strings.Contains(s.requests()[1], "denied: the rule bash:rm * forbids it"), got.err
+	}
+	no, said := refused("one")
+	require.False(t, no)
+	require.Contains(t, said, "is off until the user trusts it")
+	q, err := config.Question{Kind: config.KindSettings, Root: dir, File: config.ProjectFile}.Bind()
+	require.NoError(t, err)
+	require.NoError(t, trust.Decide(t.Context(), q, true))
+	no, said = refused("two")
+	require.True(t, no)
+	require.NotContains(t, said, "is off")
+
+	run("branch", "other")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, config.ProjectFile), []byte(rule+"# changed\n"), 0o644))
+	no, said = refused("other")
+	require.False(t, no)
+	require.Contains(t, said, "is off until the user trusts it")
+}
+
 // A worktree in which nothing was made goes at the end, and another one stays and is found again.
 func TestWorktreeOfAPrompt(t *testing.T) {
 	timed.Serial(t)
