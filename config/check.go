@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,6 +48,10 @@ func (l *loader) form(n *node) {
 	case form == "address":
 		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme == "" {
 			l.add(Error, n.key, n.at, "is not an address", `write it with its scheme, such as "https://example.com"`)
+		}
+	case form == "path":
+		if name, _, _ := strings.Cut(filepath.ToSlash(text), "/"); name == "~" {
+			l.add(Error, n.key, n.at, "begins with ~, which stands for nothing here", "write ${HOME} in its place")
 		}
 	case form == "expression":
 		if _, err := regexp.Compile(text); err != nil && text != "*" {

@@ -148,7 +148,7 @@ type Tools struct {
 	// Hosts outside the public Internet that may be fetched from, such as "wiki.intranet".
 	PrivateHosts []string `toml:"private_hosts"`
 	// Further directories of the workspace, such as lib = "/home/me/lib". The files are lib:/path then.
-	Dirs map[string]string `toml:"dirs"`
+	Dirs map[string]string `toml:"dirs" form:"path"`
 	// Whether secrets are masked before a text reaches the model.
 	Mask bool `toml:"mask" default:"true" tight:"true" project:"tighter"`
 	// The longest text that the model gets from one call, in bytes.
@@ -257,9 +257,9 @@ type Sandbox struct {
 	// Whether commands may change the build caches of the user.
 	SharedCaches bool `toml:"shared_caches" default:"true" tight:"false" project:"tighter"`
 	// More files and directories that commands may read.
-	Read []string `toml:"read"`
+	Read []string `toml:"read" form:"path"`
 	// More files and directories that commands may change.
-	Write []string `toml:"write"`
+	Write []string `toml:"write" form:"path"`
 	// Names in the workspace that commands may not change. The lists of all files add up.
 	Protect []string `toml:"protect" project:"add"`
 	// Hosts that commands may reach, or not. The lists of all files add up.
@@ -283,16 +283,16 @@ type Host struct {
 // Session says where conversations are stored, and what is stored with them.
 type Session struct {
 	// The directory of the conversations. Default: the host decides.
-	Dir string `toml:"dir"`
+	Dir string `toml:"dir" form:"path"`
 	// Whether the files of the workspace are stored with the conversation, so that both can be taken back.
 	Snapshots bool `toml:"snapshots" default:"true" tight:"true" project:"tighter"`
 	// When records are flushed to the disk.
 	Sync string `toml:"sync" default:"records" enum:"turns|records" tight:"later" project:"tighter"`
 	// The file to which an audit log is appended. Default: none.
-	Audit string `toml:"audit"`
+	Audit string `toml:"audit" form:"path"`
 	// The file to which a log of what happens is appended, for those who are asked for help: ids, names, sizes and times, but
 	// no texts. Default: none.
-	Log string `toml:"log"`
+	Log string `toml:"log" form:"path"`
 	// Whether calls that only read run again if a crash has interrupted them. Otherwise the model is told of it.
 	RepeatReads bool `toml:"repeat_reads"`
 	// How long a conversation is kept after its last use. Older ones are deleted. Default: for ever.

@@ -341,6 +341,10 @@ func TestFaults(t *testing.T) {
 			"4:10: error: sandbox.hosts[0] must be a table and is a text",
 			"5:1: error: sandbox.mode must be text and is true or false; possible values are \"off\", \"on\", \"required\"",
 		}},
+		{"home", "session.dir = \"~/x\"\nsandbox.write = [\"/a\", \"~\"]\ntools.dirs.a = \"~x/b~\"\n", []string{
+			"1:15: error: session.dir begins with ~, which stands for nothing here; write ${HOME} in its place",
+			"2:24: error: sandbox.write[1] begins with ~, which stands for nothing here; write ${HOME} in its place",
+		}},
 		{"no name of a table", "[model]\nprovider = \"x\"\nmodel = \"y\"\n", []string{
 			"1:2: error: model is not a key; did you mean models?",
 		}},

@@ -37,7 +37,7 @@ const maxFree = 32
 //   - min, max: bounds, beyond which a value is an error.
 //   - low, high: bounds of what makes sense, beyond which a value is a warning.
 //   - enum: the possible values, separated by "|". A type with a method values has them as well.
-//   - form: "address" or "expression", which the text must be unless it is empty.
+//   - form: "address", "expression" or "path", which the text must be unless it is empty.
 //   - literal: ${VAR} in the value means nothing.
 //   - tight: in which direction a value restricts more: "lower" for numbers, "limit" for integers that limit
 //     nothing unless they are positive, "later" for a value that comes later in enum, or else the only value that restricts.

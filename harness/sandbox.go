@@ -53,7 +53,7 @@ func (b *builder) box(ctx context.Context, c config.Sandbox) (*tools.LocalSandbo
 	}
 	box, err := open(b.Files, opts...)
 	if err != nil {
-		return nil, err
+		return nil, wrong("sandbox", "%w", err)
 	}
 	b.onClose(box)
 	_, err = tools.CheckSandbox(ctx, box, tools.SandboxCall{})
