@@ -753,6 +753,11 @@ func TestRulesForMisnamedTools(t *testing.T) {
 	} {
 		text += rule(tool)
 	}
+	hook := func(event, matcher string) string {
+		return "[[hooks]]\nevent = \"" + event + "\"\ncommand = \"true\"\nmatcher = \"" + matcher + "\"\n"
+	}
+	text += hook("PreToolUse", "Bash|bash|Edit|NotebookEdit") + hook("PreToolUse", "Ba.*") + hook("Stop", "bsah") + hook("PostToolUse", "") +
+		hook("PreToolUse", "bsah|Edit") + hook("PreToolUse", "Bash(rm *)") + hook("PreToolUse", "Bash(Output)?")
 	require.NoError(t, os.WriteFile(user, []byte(text), 0o600))
 	follow, err := config.NewReloader(config.WithUserFile(user))
 	require.NoError(t, err)
@@ -760,6 +765,8 @@ func TestRulesForMisnamedTools(t *testing.T) {
 	require.Equal(t, []string{
 		note("Bash", "bash"), note("Edit", "edit_file, multi_edit, apply_patch"), note("wriet_file", "write_file"),
 		note("bash:rm *", "bash, and the rest as the pattern"), note("Bash(rm *)", "bash, and the rest as the pattern"),
+		`config: hooks: there is no tool "bsah"; did you mean bash?`,
+		`config: hooks: there is no tool "Bash(rm *)"; did you mean bash, and a command that looks at the rest?`,
 	}, run(t, rt, "hi"))
 
 	require.NoError(t, os.WriteFile(user, []byte(text+rule("Read")), 0o600))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/aycoder/aycoder/harness/project"
 	"github.com/aycoder/aycoder/internal/closest"
 	"github.com/aycoder/aycoder/internal/dialect"
+	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/policy"
 )
 
@@ -430,8 +432,14 @@ func rulesOf(c config.Settings) map[policy.Source][]policy.Rule {
 	return out
 }
 
-// misnamed returns a note for each tool of rules that is not there, if its name is that of another one, mistyped or as other
-// agents have it: such a rule covers nothing, and a user who has made it relies on it.
+// toolEvents are the events whose hooks have a tool as their matcher.
+var toolEvents = set("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied")
+
+// toolNames matches a matcher that names tools, and one that also says what they do, which matches nothing.
+var toolNames = late.Regexp(`^[\w|]+$|^\w+\(.* .*\)$`)
+
+// misnamed returns a note for each tool of rules and hooks that is not there, if its name is that of another one, mistyped or
+// as other agents have it: such a rule covers nothing, and a user who has made it relies on it.
 func (b *builder) misnamed(c config.Settings) (notes []string) {
 	var names []string
 	others := map[string][]string{}
@@ -445,21 +453,38 @@ func (b *builder) misnamed(c config.Settings) (notes []string) {
 			others[n] = append(others[n], name)
 		}
 	}
-	for _, r := range c.Approval.Rules {
-		tool, with := r.Tool, ""
-		if i := strings.IndexAny(tool, ":("); i >= 0 { // as in "bash:go test *"
-			tool, with = tool[:i], ", and the rest as the pattern"
+	look := func(key, name, with string) {
+		tool := name
+		if i := strings.IndexAny(name, ":("); i >= 0 { // as in "bash:go test *"
+			tool = name[:i]
+		} else {
+			with = ""
 		}
-		if slices.Contains(names, r.Tool) || strings.Contains(tool, "*") || strings.HasPrefix(tool, "mcp__") {
-			continue
+		if strings.Contains(tool, "*") || strings.HasPrefix(tool, "mcp__") {
+			return
 		}
 		meant := others[tool]
 		if meant == nil {
 			meant = closest.Closest(tool, names, 1)
 		}
-		note := fmt.Sprintf("approval.rules: there is no tool %q; did you mean %s%s?", r.Tool, strings.Join(meant, ", "), with)
+		note := fmt.Sprintf("%s: there is no tool %q; did you mean %s%s?", key, name, strings.Join(meant, ", "), with)
 		if meant != nil && !slices.Contains(notes, note) {
 			notes = append(notes, note)
+		}
+	}
+	for _, r := range c.Approval.Rules {
+		if !slices.Contains(names, r.Tool) {
+			look("approval.rules", r.Tool, ", and the rest as the pattern")
+		}
+	}
+	for _, h := range c.Hooks {
+		if !toolEvents[string(h.Event)] || !toolNames().MatchString(h.Matcher) || path.Ext(h.Origin.File) == ".json" { // whose tools others have
+			continue
+		}
+		for name := range strings.SplitSeq(h.Matcher, "|") {
+			if name != "" && others[name] == nil {
+				look("hooks", name, ", and a command that looks at the rest")
+			}
 		}
 	}
 	return notes
