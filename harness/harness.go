@@ -186,7 +186,8 @@ func (r *Runtime) Notify(source, text string) {
 }
 
 // Close ends everything that belongs to the runtime, in the reverse order of its making: the session, the jobs in
-// the background, the shell, the sandbox, files. The second call returns the error of the first. No run may work.
+// the background, the shell, the sandbox, files. The second call returns the error of the first. No run may work, and none
+// may begin afterwards.
 func (r *Runtime) Close() error {
 	r.closing.Do(func() {
 		var errs []error

@@ -36,9 +36,9 @@ type TextSource interface {
 	Resource(ctx context.Context, uri string) ([]aycoder.Part, error)
 }
 
-// A Connector connects to a server of the Model Context Protocol. The runtime closes what is returned. ctx is for the
-// connection to be made, not for the tools. A tool's name says which server it is of, as in "mcp__files__read".
-// The separate module contrib/mcp has one.
+// A Connector connects to a server of the Model Context Protocol, or returns nil for none. The runtime closes what is
+// returned. ctx is for the connection to be made, not for the tools. A tool's name says which server it is of, as in
+// "mcp__files__read". The separate module contrib/mcp has one.
 type Connector func(ctx context.Context, name string, s config.Server) (ToolSource, error)
 
 // WithServers sets what connects to the servers of the configuration. A server that cannot be reached, and a tool whose
