@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/compaction"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
@@ -504,6 +505,15 @@ func remedy(err error) string {
 			network = "Check the network, and the address in " + baseURLEnv + " if it is set."
 		}
 	}
+	limit := "What was done is kept."
+	if e, ok := errors.AsType[*aycoder.LimitError](err); ok {
+		if key := map[string]string{"turns": "-max-turns", "tokens of a run": "agent.max_tokens"}[e.Limit]; key != "" {
+			limit = "What was done is kept; go on, or allow more with " + key + "."
+		}
+	}
+	if e, ok := errors.AsType[*budget.ExhaustedError](err); ok {
+		limit = "What was done is kept; to go on, allow more with " + map[string]string{"agent.max_cost": "-max-cost or "}[e.Key] + e.Key + "."
+	}
 	for _, r := range []struct {
 		fits func(error) bool
 		text string
@@ -516,7 +526,7 @@ func remedy(err error) string {
 		{is[*aycoder.OverloadedError], "Try again later, or choose another model with -model."},
 		{is[*aycoder.StreamBrokenError], network},
 		{is[*aycoder.TimeoutError], network},
-		{is[*aycoder.LimitError], "What was done is kept; go on, or allow more with -max-turns."},
+		{is[*aycoder.LimitError], limit},
 	} {
 		if r.fits(err) {
 			return "\n  " + r.text

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/budget"
 	"github.com/aycoder/aycoder/config"
 	"github.com/aycoder/aycoder/edit"
 	"github.com/aycoder/aycoder/harness"
@@ -433,6 +434,19 @@ func TestRemedyNamesTheKey(t *testing.T) {
 		"openai": "usually in OPENAI_API_KEY,", "google": "usually in GEMINI_API_KEY or GOOGLE_API_KEY,", "corp": "Check the provider's key, or",
 	} {
 		require.Contains(t, remedy(&aycoder.AuthError{ModelError: &aycoder.ModelError{Provider: provider}}), want)
+	}
+}
+
+// The advice about a limit allows more of what the limit is of.
+func TestRemedyNamesTheLimit(t *testing.T) {
+	for want, err := range map[string]error{
+		"kept; go on, or allow more with -max-turns.": &aycoder.LimitError{Limit: "turns", Max: 5},
+		"kept.": &aycoder.LimitError{Limit: "response bytes", Max: 5},
+		"kept; go on, or allow more with agent.max_tokens.":            &aycoder.LimitError{Limit: "tokens of a run", Max: 5},
+		"kept; to go on, allow more with budgets.b.tokens.":            &budget.ExhaustedError{Budget: "b", Kind: "tokens", Key: "budgets.b.tokens"},
+		"kept; to go on, allow more with -max-cost or agent.max_cost.": &budget.ExhaustedError{Budget: "conversation", Kind: "money", Key: "agent.max_cost"},
+	} {
+		require.Equal(t, "\n  What was done is "+want, remedy(err))
 	}
 }
 
