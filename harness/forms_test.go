@@ -46,6 +46,8 @@ func TestParseServers(t *testing.T) {
 		lines = append(lines, p.Line)
 	}
 	require.Equal(t, []int{5, 6, 7, 7, 7, 8, 10}, lines, "%v", parts.Problems)
+	require.Contains(t, parts.Problems[4].Message, "command is of a wrong type: array")
+	require.Len(t, plugin.ParseServers([]byte(`{"a": {"comand": "x"}}`)).Problems, 2, "a mistyped key is named, too")
 
 	parts = plugin.ParseServers([]byte("{\n\"a\": {\"command\": \"x\"}}"))
 	require.Equal(t, map[string]config.Server{"a": {Command: "x", Origin: config.Origin{Line: 2, Column: 6}}}, parts.Servers)
@@ -54,6 +56,33 @@ func TestParseServers(t *testing.T) {
 		parts = plugin.ParseServers([]byte(text))
 		require.NotEmpty(t, parts.Problems, text)
 	}
+}
+
+// The place of a fault is that at which another program says it is, and a mark of the order of bytes is none.
+func TestSyntaxOfForms(t *testing.T) {
+	for _, tt := range []struct {
+		text         string
+		line, column int // json.loads of Python has the same, but for a text that is cut off
+	}{
+		{"{\n  \"a\": {\"command\": \"x\",}\n}", 2, 24},
+		{"{\n  \"a\": {\"command\": \"x\"}\n  \"b\": {}\n}\n", 3, 3},
+		{"{\"a\": {}}\n\n}", 3, 1},
+		{"// no comment\n{}", 1, 1},
+		{"{\n\"a\": {}\n\n\n", 2, 8},
+		{"", 1, 1},
+	} {
+		problems := plugin.ParseServers([]byte(tt.text)).Problems
+		require.Len(t, problems, 1, tt.text)
+		require.Equal(t, []int{tt.line, tt.column}, []int{problems[0].Line, problems[0].Column}, tt.text)
+		_, found := hooks.Parse("settings.json", []byte(tt.text))
+		require.Len(t, found, 1, tt.text)
+		require.Equal(t, tt.line, found[0].Line, tt.text)
+	}
+	parts := plugin.ParseServers([]byte("\ufeff{\"a\": {\"command\": \"x\"}}"))
+	require.Empty(t, parts.Problems)
+	require.Len(t, parts.Servers, 1)
+	_, problems := hooks.Parse("settings.json", []byte("\ufeff{\"hooks\": {}}"))
+	require.Empty(t, problems)
 }
 
 func FuzzParseServers(f *testing.F) {

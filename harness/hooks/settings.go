@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/late"
 	"github.com/aycoder/aycoder/internal/program"
 	"github.com/aycoder/aycoder/internal/rawjson"
@@ -123,13 +124,10 @@ var names = late.Regexp(`^[A-Za-z0-9_|]+$`)
 // Other keys than "hooks" are reported and ignored. A hook that is not understood is left out, and reported. name is
 // the name of the file, for [Hook].Source.
 func Parse(name string, data []byte) ([]Hook, []Problem) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	p := &parser{name: name, data: data}
-	var raw json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		p.at = len(data)
-		if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-			p.at = int(e.Offset)
-		}
+	if at, err := jsontext.Syntax(data); err != nil {
+		p.at = at
 		p.problem("%v", err)
 		return nil, p.problems
 	}

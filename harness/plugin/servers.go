@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aycoder/aycoder/config"
+	"github.com/aycoder/aycoder/internal/jsontext"
 	"github.com/aycoder/aycoder/internal/vars"
 )
 
@@ -22,7 +23,12 @@ const (
 // that object itself, as some plugins have it. A server that is not understood is left out. That, and each key that is
 // not known, is a problem with its line.
 func ParseServers(data []byte) config.Parts {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	p := &serverParser{data: data, parts: config.Parts{Servers: map[string]config.Server{}}}
+	if at, err := jsontext.Syntax(data); err != nil {
+		p.problem(at, "%v", err)
+		return p.parts
+	}
 	type member struct {
 		name  string
 		at    int
@@ -40,9 +46,8 @@ func ParseServers(data []byte) config.Parts {
 			p.problem(at, "mcpServers: %v", err)
 		}
 	})
-	if err != nil || !json.Valid(data) {
-		p.problem(len(data), "%v", cmp.Or(err, errors.New("something follows the object")))
-		return p.parts
+	if err != nil {
+		p.problem(0, "%v", err)
 	}
 	for _, m := range rest {
 		if wrapped {
@@ -93,7 +98,15 @@ func (p *serverParser) server(name string, at int, value json.RawMessage) {
 		Timeout  int64             `json:"timeout"` // in milliseconds
 		Disabled bool              `json:"disabled"`
 	}
+	_ = p.members(at, func(key string, at int, _ json.RawMessage) {
+		if !slices.Contains([]string{"type", "command", "args", "env", "url", "headers", "timeout", "disabled", "description"}, key) {
+			p.problem(at, "server %.80q: the key %.80q is ignored", name, key)
+		}
+	})
 	if err := json.Unmarshal(value, &in); err != nil {
+		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			err = fmt.Errorf("%s is of a wrong type: %s", cmp.Or(e.Field, "it"), e.Value)
+		}
 		p.problem(at, "server %.80q is left out: %v", name, err)
 		return
 	}
@@ -108,11 +121,6 @@ func (p *serverParser) server(name string, at int, value json.RawMessage) {
 		p.problem(at, "server %.80q is left out: there is no type %.80q", name, in.Type)
 		return
 	}
-	_ = p.members(at, func(key string, at int, _ json.RawMessage) {
-		if !slices.Contains([]string{"type", "command", "args", "env", "url", "headers", "timeout", "disabled", "description"}, key) {
-			p.problem(at, "server %.80q: the key %.80q is ignored", name, key)
-		}
-	})
 	line, column := p.place(at)
 	p.parts.Servers[name] = config.Server{
 		Command: in.Command, Args: in.Args, Env: in.Env, URL: in.URL, Headers: in.Headers, Disabled: in.Disabled,

@@ -27,6 +27,15 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
+// Syntax returns why a text is not a JSON document, and the byte at fault, which is behind the end of a text that is cut off.
+func Syntax(data []byte) (at int, err error) {
+	err = json.Unmarshal(data, new(json.RawMessage))
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok && e.Error() != "unexpected end of JSON input" {
+		return int(e.Offset) - 1, err
+	}
+	return len(bytes.TrimRight(data, " \t\r\n")), err
+}
+
 // Canonical returns a JSON document in one form, so that two copies of a document can be
 // compared. A store may have changed its white space, its escapes and the order of its keys. A
 // text that is not a single JSON document is returned unchanged.
