@@ -105,6 +105,9 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 // is not set by the script may come from the environment, in which a host can have
 // anything.
 func (x expander) value(name string) (word, bool) {
+	if name == "_" { // the shell sets it to the last word of each command, whatever the script says
+		return word{kind: anything, env: true}, false
+	}
 	if v, ok := x.st.vars[name]; ok {
 		return v, true
 	}

@@ -140,7 +140,7 @@ func counters(f *syntax.File) map[string]bool {
 	}
 	// A name that the shell gives a meaning does not hold what is assigned to it.
 	for name := range number {
-		if !identifier(name) || special[name] {
+		if !identifier(name) || special[name] || name == "_" {
 			delete(number, name)
 		}
 	}
