@@ -58,6 +58,8 @@ func TestPlan(t *testing.T) {
 		{"line break that the end lacks", "a\nb", "b\n", "c\n", "a\nc", []editmatch.Level{ends}},
 
 		{"blanks in the file", "a  \nb\t\nc\n", "a\nb\nc", "a\nB\nc", "a  \nB\t\nc\n", []editmatch.Level{tail}},
+		{"blanks in a line that goes", "if x:\n    y()\n    \nz()\n", "    y()\n\n", "    y()\n", "if x:\n    y()\nz()\n", []editmatch.Level{tail}},
+		{"blanks in the last line, which goes", "a\n  \n", "a\n\n", "a\n", "a\n", []editmatch.Level{tail}},
 		{"blanks in old", "a\nb\n", "a \nb", "a \nc", "a\nc\n", []editmatch.Level{tail}},
 		{"blanks in old, gone in new", "a\nb\n", "a \nb", "A\nb", "A\nb\n", []editmatch.Level{tail}},
 		{"part of lines, blanks", "x a  \nb y\n", "a\nb", "A\nb", "x A  \nb y\n", []editmatch.Level{tail}},

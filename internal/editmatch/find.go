@@ -3,6 +3,7 @@ package editmatch
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/diff3"
@@ -81,10 +82,16 @@ func newPair(s *source, v variant) *pair {
 func lines(s string) []string { return strings.Split(strings.TrimPrefix(s, mark), "\n") }
 
 // diff finds what is to be changed. There is nothing if only line endings are. The
-// comparison is that of diffs, so that what is written is what a reviewer would see.
+// comparison is that of diffs, so that what is written is what a reviewer would see. Where both end in
+// a line break, the empty text behind it is not compared: taken for a blank line, it would go in place
+// of one that has blanks in the text, and these would come before the next line.
 func (p *pair) diff() {
-	text := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
-	p.hunks = diff3.Diff(text(p.old), text(p.new)).Hunks
+	old, to := p.old, p.new
+	if n := len(to) - 1; p.ended() && to[n] == "" {
+		old, to = old[:len(old)-1], to[:n]
+	}
+	text := func(lines []string) []byte { return []byte(strings.Join(append(slices.Clone(lines), ""), "\n")) }
+	p.hunks = diff3.Diff(text(old), text(to)).Hunks
 }
 
 // probe is what a tier looks for. It is text and not lines, so that a place is found by a
