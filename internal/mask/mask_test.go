@@ -128,7 +128,7 @@ func TestNearMisses(t *testing.T) {
 		"docker run -p 8080:80 img1", "docker login -u me --password-stdin", "mkdir -p a1b2c3d4", "ssh -p 2222 me@host1", "sshpass -e ssh me@host", "sshpass -p \"$PASS\" ssh", "redis-cli -h host1 -p 6380", "psql -p 5433 -U me db1",
 		"ldapsearch -w $PW", "openssl rsa -passin env:PASS1", "openssl rsa -passin file:/k1", "the user was identified by his badge no 12a", "IDENTIFIED BY '${PASSWORD}'", "IDENTIFIED BY ?", "identified by the id1 of", "PASSWORD NULL", "PASSWORD '?'",
 		"define('DB_PASSWORD', getenv('DB_PASSWORD1'));", "define('DB_PASSWORD', 'password_here');", "new mysqli($host1, $user1, $pass1);", "new PDO($dsn1, 'u1', $pw1)", "mysqli_connect('localhost', 'root', '')",
-		"connect(host=host1, user=user1, password=pw1x2, database=db1)", "connect(user=u1, password=self.pass2word)", "10:20:30:40:50", "a:5432:b", "::ffff:5432:a1:b2:c3d4e5", "postgres:5432:x:y:*", "12:54:3221:00:11",
+		"connect(host=host1, user=user1, password=pw1x2, database=db1)", "connect(user=u1, password=self.pass2word)", "10:20:30:40:50", "a:5432:b", "x.go:6432:12: a1b2", "$2b$10$...", "echo $6$HOME/a1/b2", "${a}$5$b1", "::ffff:5432:a1:b2:c3d4e5", "postgres:5432:x:y:*", "12:54:3221:00:11",
 		"set the password to the one of app1", "git config --global core.editor vim1", "npm config set registry https://r1.test", "me:pass@tcp(db:3306)/app", "user:password@tcp(db:3306)/app", "%s:%s@tcp(%s:%d)/%s",
 		"eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0", "a.eyJ.b",
 	}

@@ -240,6 +240,17 @@ var rules = []rule{
 	{"sentry-token", "sntryu_", hexadecimal, 40},
 	{"posthog-key", "phx_", alnum, 32},
 	{"honeycomb-key", "hcaik_", alnum, 50},
+
+	// Hashes of passwords (crypt(5), htpasswd(1)), which tell the weak ones to whoever tries words.
+	{"password-hash", "$2a$", cryptSet, 55},
+	{"password-hash", "$2b$", cryptSet, 55},
+	{"password-hash", "$2y$", cryptSet, 55},
+	{"password-hash", "$5$", cryptSet, 43},
+	{"password-hash", "$6$", cryptSet, 86},
+	{"password-hash", "$y$j", cryptSet, 60},
+	{"password-hash", "$apr1$", cryptSet, 24},
+	{"password-hash", "$argon2", cryptSet, 60},
+	{"password-hash", "pbkdf2_sha256$", cryptSet, 50},
 }
 
 // custom are the checks of secrets that are more than a beginning and what follows.
@@ -280,7 +291,11 @@ var custom = []trigger{
 	{literal: "PDO(", check: (*finder).connect},
 	{literal: "ldap_bind(", check: (*finder).connect},
 	{literal: "ftp_login(", check: (*finder).connect},
-	{literal: ":543", check: (*finder).pgpass},
+	{literal: ":543", check: (*finder).pgpass}, // and of poolers and services: 6432, 6543, 25060, 26257
+	{literal: ":643", check: (*finder).pgpass},
+	{literal: ":6543", check: (*finder).pgpass},
+	{literal: ":25060", check: (*finder).pgpass},
+	{literal: ":26257", check: (*finder).pgpass},
 	{literal: ":*:*", check: (*finder).pgpass},
 }
 
@@ -306,7 +321,7 @@ func (x *index) addRules() {
 		r := &rules[i]
 		check := func(f *finder, at int) { f.prefix(r, at) }
 		if len(r.literal) < 4 {
-			x.addNext(r.literal, letters+"0123456789-_", check)
+			x.addNext(r.literal, letters+"0123456789-_./", check)
 			continue
 		}
 		x.add(&trigger{literal: r.literal, check: check})

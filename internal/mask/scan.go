@@ -281,6 +281,7 @@ const (
 	base64URL // letters, digits, - and _
 	tokenSet  // base64URL, and what tokens of several parts have: . ~ + / = %
 	dotted    // base64URL and .
+	cryptSet  // what a hash of crypt(5) has behind its first part
 	sets      // how many there are
 )
 
@@ -300,6 +301,8 @@ func (c charset) has(b byte) bool {
 		return letter || digit || b == '-' || b == '_'
 	case dotted:
 		return letter || digit || b == '-' || b == '_' || b == '.'
+	case cryptSet:
+		return letter || digit || strings.IndexByte("$./+=,", b) >= 0
 	case tokenSet:
 		return letter || digit || strings.IndexByte("-_.~+/=%", b) >= 0
 	}
