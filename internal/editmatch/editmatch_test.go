@@ -91,6 +91,8 @@ func TestPlan(t *testing.T) {
 		{"trimmed line goes", "  a\n  b\n", "a\n  b", "  b", "  b\n", nil},
 
 		{"blank lines around", "a\nb\nc\n", "\n\nb\n\n", "\n\nB\n\n", "a\nB\nc\n", []editmatch.Level{blank}},
+		{"blank line before, no last newline", "if x {\n  }\n\n}", "\n}\n", "\n]\n", "if x {\n  }\n\n]", []editmatch.Level{ends}},
+		{"blank lines after, with blanks in new", "c\nz\n", "c\n\n\n", "d\n    \n\n", "d\nz\n", []editmatch.Level{blank}},
 		{"blank line before, gone in new", "x\nb  \nc\n", "\n\nb\nc\n", "b\nd\n", "x\nb  \nd\n",
 			[]editmatch.Level{tail, blank}},
 		{"cat -n", "x\nfoo\n\tbar\n", "     2\tfoo\n     3\t\tbar", "     2\tfoo\n     3\t\tbaz", "x\nfoo\n\tbaz\n",

@@ -5,34 +5,48 @@ import (
 	"strings"
 )
 
-// tryEnds looks for the edit without the blank lines around its old string, and without the
-// last line break if the text has none. Blank lines are taken off the new string too, as
-// far as it has them, so that those of the file stay.
+// tryEnds looks for the edit without the last line break if the text has none, and without the
+// blank lines around its old string. Blank lines are taken off the new string too, as far as it has
+// them, so that those of the file stay.
 func (s *source) tryEnds(v variant, all bool) (*finding, *Error) {
 	old, to := lines(v.old), lines(v.new)
 	head := leadingBlank(old)
 	if head == len(old) {
 		return nil, nil
 	}
+	v.whole = true
+	if f, err := s.tryLast(v, old, to); f != nil || err != nil {
+		return f, err
+	}
 	old, to = old[head:], to[min(head, leadingBlank(to), len(to)-1):]
 	tail := trailingBlank(old) - 1
 	if tail > 0 {
 		old, to = old[:len(old)-tail], to[:len(to)-max(0, min(tail, trailingBlank(to)-1))]
 		old[len(old)-1] = ""
-	}
-	v.level, v.whole = BlankLines, true
-	if head > 0 || tail > 0 {
-		v.old, v.new = strings.Join(old, "\n"), strings.Join(to, "\n")
-		if f, err := s.try(v, all); f != nil || err != nil {
-			return f, err
+		if end := &to[len(to)-1]; isBlankLine(*end) {
+			*end = "" // its blanks would come before the next line
 		}
 	}
-	if last := len(old) - 1; last > 0 && old[last] == "" && s.end(len(s.starts)-1) > s.start(len(s.starts)-1) {
-		v.level, v.atEnd = LineEndings, true
-		v.old, v.new = strings.Join(old[:last], "\n"), strings.TrimSuffix(strings.Join(to, "\n"), "\n")
-		return s.try(v, false)
+	if head == 0 && tail <= 0 {
+		return nil, nil
 	}
-	return nil, nil
+	v.level, v.old, v.new = BlankLines, strings.Join(old, "\n"), strings.Join(to, "\n")
+	if f, err := s.try(v, all); f != nil || err != nil {
+		return f, err
+	}
+	return s.tryLast(v, old, to)
+}
+
+// tryLast looks for the edit at the end of a text that has no last line break, without that of the
+// edit.
+func (s *source) tryLast(v variant, old, to []string) (*finding, *Error) {
+	last := len(old) - 1
+	if last == 0 || old[last] != "" || s.end(len(s.starts)-1) == s.start(len(s.starts)-1) {
+		return nil, nil
+	}
+	v.level, v.atEnd = LineEndings, true
+	v.old, v.new = strings.Join(old[:last], "\n"), strings.TrimSuffix(strings.Join(to, "\n"), "\n")
+	return s.try(v, false)
 }
 
 // leadingBlank returns how many lines at the beginning are blank.
