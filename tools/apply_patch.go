@@ -246,9 +246,15 @@ func isLink(ctx context.Context, ws FS, name string) bool {
 }
 
 // inChunks applies the chunks of a patch in order, each to the outcome of those before
-// it.
+// it. A last line without a line break has one meanwhile, since a patch does not show whether there is
+// one: without it, the last line would not count as a place for lines that are further up, too.
 func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, error) {
 	var j journal
+	missing := ""
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		missing = lineEnd(text)
+	}
+	text += missing
 	after := 0 // where the last change ends
 	for i := range chunks {
 		if err := context.Cause(ctx); err != nil {
@@ -262,12 +268,23 @@ func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, 
 		}
 		j.add(fmt.Sprintf("line %d of the patch: ", c.Line), text, m, splices)
 		text, after = c.text, c.after
+		if len(c.Old) == 0 { // its lines are the last ones, and whole
+			missing = ""
+		}
 		if len(text) > maxEdited {
 			return nil, problemf("too_large",
 				"the file would get longer than %d MB; change it with bash", maxEdited>>20)
 		}
 	}
-	return j.edited(text), nil
+	return j.edited(strings.TrimSuffix(text, missing)), nil
+}
+
+// lineEnd returns what ends the first line of a text.
+func lineEnd(text string) string {
+	if line, _, ok := strings.Cut(text, "\n"); ok && strings.HasSuffix(line, "\r") {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 // chunker applies one chunk.
@@ -341,15 +358,11 @@ func (c *chunker) append() (editmatch.Match, []editmatch.Splice, error) {
 		return editmatch.Match{}, nil, &patch.Error{Line: c.Line,
 			Reason: "the change does not say where its lines go; give the lines that stay before and after them"}
 	}
-	eol, added := "\n", wholeLines(c.New)
-	if i := strings.IndexByte(c.text, '\n'); i > 0 && c.text[i-1] == '\r' {
-		eol, added = "\r\n", strings.ReplaceAll(strings.ReplaceAll(added, "\r\n", "\n"), "\n", "\r\n")
+	added := wholeLines(c.New)
+	if lineEnd(c.text) == "\r\n" {
+		added = strings.ReplaceAll(strings.ReplaceAll(added, "\r\n", "\n"), "\n", "\r\n")
 	}
 	n := strings.Count(c.text, "\n")
-	if c.text != "" && !strings.HasSuffix(c.text, "\n") {
-		c.text += eol
-		n++
-	}
 	c.text += added
 	c.after = len(c.text)
 	return editmatch.Match{Places: []editmatch.Place{{FirstLine: max(n, 1), LastLine: max(n, 1)}}}, nil, nil

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -44,6 +45,8 @@ func TestPatchUpdates(t *testing.T) {
 		{"the order tells", "a\nx\nb\nx\n", "@@\n-b\n+B\n@@\n-x\n+X\n", "a\nx\nB\nX\n"},
 		{"the end tells", "x\na\nx\na\n", "@@\n-a\n+A\n*** End of File\n", "x\na\nx\nA\n"},
 		{"the end, without a line end", "a\nb\na", "@@\n-a\n+A\n*** End of File\n", "a\nb\nA"},
+		{"the order tells, without a line end", "}\nx\n}", "@@\n-x\n+y\n@@\n }\n+z\n", "}\ny\n}\nz"},
+		{"the end of crlf, without a line end", "a\r\nb", "@@\n b\n+c\n*** End of File\n", "a\r\nb\r\nc"},
 		{"more at the end", "a\n", "@@\n+b\n", "a\nb\n"},
 		{"more at the end, marked", "a\r\nb", "@@ f\n+c\n*** End of File\n", "a\r\nb\r\nc\r\n"},
 		{"more at the end, crlf in a line", "a\r\n", "@@\n+b\r\n+c\n", "a\r\nb\r\nc\r\n"},
@@ -78,6 +81,7 @@ func TestPatchUpdates(t *testing.T) {
 func TestPatchRefuses(t *testing.T) {
 	tests := []struct{ name, before, patch, kind, says string }{
 		{"twice", "a\nb\na\n", "@@\n-a\n+A\n", "ambiguous_match", "2 times, in lines 1, 3; give more of the lines around it, or put the line of the function"},
+		{"twice, without a line end", "a\nb\na", "@@\n-a\n+A\n", "ambiguous_match", "2 times, in lines 1, 3"},
 		{"twice below the header", "f\n a\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 3"},
 		{"header twice", "f\n a\nf\n a\n", "@@ f\n- a\n+ b\n", "ambiguous_match", "in lines 2, 4; give more of the lines around it, or after @@ a line above it that is in the file once"},
 		{"only above the header", "f() {\n\treturn nil\n}\ng() {\n\treturn nil, 0\n}\n", "@@ g() {\n-\treturn nil\n+\treturn err\n", "no_match",
@@ -222,6 +226,57 @@ func TestPatchBounded(t *testing.T) {
 }
 
 // A patch that replaces the whole of one text by another produces the other.
+// TestPatchesAtRandom makes patches of changes that it knows, with a line around each, for texts whose lines are often alike. A
+// patch makes its change, or says that it is not clear where.
+func TestPatchesAtRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	some := func() string { return []string{"a", "\ta", "b", "}", "if x {"}[rng.IntN(5)] }
+	made := 0
+	for range 5000 {
+		var old, want []string
+		var lines []string // of the patch, without an @@
+		for range 2 + rng.IntN(10) {
+			l, op := some(), rng.IntN(8)
+			old = append(old, l)
+			if op < 2 {
+				x := some()
+				want, lines = append(want, x), append(lines, "+"+x)
+			}
+			if op == 0 || op == 2 {
+				lines = append(lines, "-"+l)
+				continue
+			}
+			want, lines = append(want, l), append(lines, " "+l)
+		}
+		body, shown := "", false
+		for i, l := range lines {
+			near := strings.Join(lines[max(0, i-1):min(len(lines), i+2)], "\n")
+			if !strings.ContainsAny("\n"+near, "+-") {
+				shown = false
+				continue
+			}
+			if !shown {
+				body += "@@\n"
+			}
+			shown, body = true, body+l+"\n"
+		}
+		eol := []string{"\n", "\r\n"}[rng.IntN(2)]
+		end := []string{"", eol}[rng.IntN(2)]
+		files, err := patch.Parse("*** Begin Patch\n*** Update File: f\n" + body + "*** End Patch\n")
+		if err != nil || len(want) == 0 {
+			continue // nothing is changed, or left
+		}
+		e, err := inChunks(t.Context(), strings.Join(old, eol)+end, files[0].Chunks)
+		if kindOfProblem(err) == "ambiguous_match" {
+			continue
+		}
+		require.NoError(t, err, "%q: %s", old, body)
+		require.Equal(t, strings.Join(want, eol)+end, e.text, "%q: %s", old, body)
+		made++
+	}
+	require.Greater(t, made, 3000)
+}
+
 func FuzzApplyPatch(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nB\nc\n", byte(0))
 	f.Add("\n\n", "a\n", byte(1))
