@@ -116,7 +116,8 @@ var startRows = []startRow{
 		.php-cs-fixer.dist.php omnisharp.json rust-analyzer.toml .rust-analyzer.toml zls.json .sourcekit-lsp/ .bsp/ jupyter_*_config.py jupyter_*_config.json
 		phpcs.xml .phpcs.xml phpcs.xml.dist .phpcs.xml.dist directory.build.props directory.build.targets
 		directory.build.rsp eslint.config.* .eslintrc .eslintrc.* prettier.config.* .prettierrc .prettierrc.* stylelint.config.*
-		.stylelintrc .stylelintrc.* .markdownlint-cli2.* .remarkrc .remarkrc.* .*rc.js .*rc.cjs .*rc.mjs .*rc.ts .*rc.cts .*rc.mts`,
+		.stylelintrc .stylelintrc.* tailwind.config.* svelte.config.* graphql.config.* apollo.config.* phpstan.neon phpstan.neon.dist
+		phpstan.dist.neon psalm.xml psalm.xml.dist .markdownlint-cli2.* .remarkrc .remarkrc.* .*rc.js .*rc.cjs .*rc.mjs .*rc.ts .*rc.cts .*rc.mts`,
 	},
 	{
 		"a package manager, a build or a test loads it, or takes programs from where it says, whatever it is run for",

@@ -45,7 +45,7 @@ func TestRuns(t *testing.T) {
 			".nvim.lua", ".exrc", ".dir-locals.el", "init/.emacs.d/init.el", ".gdbinit", ".lldbinit-Xcode", ".eslintrc.js",
 			"eslint.config.mjs", ".Rprofile", ".ghci", "hie.yaml", ".formatter.exs", "Directory.Build.targets", ".latexmkrc", ".babelrc.js",
 			"rust-analyzer.toml", ".bsp/sbt.json", "zls.json", ".sourcekit-lsp/config.json", "jupyter_server_config.py", ".flake8", ".mypy.ini",
-			".rubocop", "phpcs.xml.dist", ".luacheckrc",
+			".rubocop", "phpcs.xml.dist", ".luacheckrc", "web/tailwind.config.ts", "svelte.config.js", "graphql.config.js", "phpstan.neon", "psalm.xml",
 		}},
 		{"package manager", []string{
 			".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", ".yarnrc.yml", ".npmrc", ".yarn/releases/yarn.cjs",
