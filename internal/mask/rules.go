@@ -362,6 +362,12 @@ func (f *finder) prefix(r *rule, at int) {
 	if r.set == dotted || r.set == tokenSet {
 		end = body + len(strings.TrimRight(f.s[body:end], ".=~%"))
 	}
+	if r.set == cryptSet { // a comma is between parameters, or behind the hash
+		end = min(end, body+maxProbe)
+		last := body + strings.LastIndexByte(f.s[body:end], '$') + 1
+		hash, _, _ := strings.Cut(f.s[last:end], ",")
+		end = last + len(hash)
+	}
 	if end-body < r.min {
 		return
 	}
