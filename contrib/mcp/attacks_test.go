@@ -105,7 +105,7 @@ func TestBrokenServers(t *testing.T) {
 		t.Helper()
 		require.Equal(t, "ok", said(t, src, "a", `{}`))
 	}
-	for _, mode := range []string{"twice", "strays", "storm", "requests", "prints"} { // whose answer counts nevertheless
+	for _, mode := range []string{"twice", "strays", "storm", "requests", "prints", "replies"} { // whose answer counts nevertheless
 		t.Run(mode, func(t *testing.T) {
 			src := connect(t, program(t, mode))
 			ok(t, src)

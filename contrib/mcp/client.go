@@ -577,7 +577,7 @@ const rejected = -32005
 func (c *client) failed(ctx context.Context, op string, x *conn, err error) error {
 	err = withoutKeys(err, c.s.URL)
 	e := &Error{Server: c.name, Op: op, Err: err}
-	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != rejected {
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != rejected && !(answer.Code == jsonrpc.CodeInvalidRequest && x.broken.Load()) {
 		e.Code, e.Err = answer.Code, errors.New(clean(answer.Message, 2<<10))
 		return e
 	}

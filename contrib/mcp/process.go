@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -50,8 +52,8 @@ func (m *messages) Read(p []byte) (int, error) {
 		}
 		begins := !m.inside
 		m.inside = line[len(line)-1] != '\n'
-		if begins { // neither "[INFO] started" nor an object of a logger is a message
-			m.skip = !bytes.HasPrefix(bytes.TrimLeft(line, " \t["), []byte("{")) || !m.inside && !bytes.Contains(line, []byte(`"jsonrpc"`))
+		if begins {
+			m.skip = noise(line, !m.inside)
 		}
 		if !m.skip {
 			m.rest, m.noise = line, 0
@@ -64,6 +66,17 @@ func (m *messages) Read(p []byte) (int, error) {
 	n := copy(p, m.rest)
 	m.rest = m.rest[n:]
 	return n, nil
+}
+
+// begin is how a message begins, or several: with a member that messages have.
+var begin = regexp.MustCompile(`^[ \t]*(\[\s*)?\{\s*"(jsonrpc|id|method|params|result|error)"`)
+
+// noise reports whether a line, of which the rest may be missing, is for nobody: neither "[INFO] started" nor an object of
+// a logger is a message. Some servers also answer notifications, with an id of null or without one.
+func noise(line []byte, whole bool) bool {
+	var m struct{ ID, Method any }
+	return !begin.Match(line) ||
+		whole && (!bytes.Contains(line, []byte(`"jsonrpc"`)) || json.Unmarshal(line, &m) == nil && m.ID == nil && m.Method == nil)
 }
 
 // Close implements [io.Closer].

@@ -204,6 +204,11 @@ func hostile(mode string) {
 			Params struct{ Cursor string }
 		}
 		_ = json.Unmarshal(line, &m)
+		if mode == "replies" && m.ID == nil { // as some do to notifications
+			fmt.Println(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
+			fmt.Println(`{"jsonrpc":"2.0","result":{}}`)
+			continue
+		}
 		switch m.Method {
 		case "server/discover":
 			if mode == "strict" {
@@ -279,7 +284,7 @@ func hostile(mode string) {
 					"deep": strings.Repeat("[", 1<<20),
 				}[mode])
 			case "prints":
-				fmt.Print("called a\n\n  " + strings.Repeat("x", 10_000) + "\n")
+				fmt.Print("called a\n\n  " + strings.Repeat("x", 10_000) + "\n" + `{"time":1,"msg":"` + strings.Repeat("x", 10_000) + `"}` + "\n")
 				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
 				fmt.Print("done")
 			case "refuses":
