@@ -32,8 +32,9 @@ const (
 type tool struct {
 	c      *client
 	spec   aycoder.ToolSpec
-	remote string // the server's own name of it
-	login  bool   // it is the login tool
+	remote string            // the server's own name of it
+	args   map[string]string // its own names of arguments that have others here
+	login  bool              // it is the login tool
 	// own does what a tool of this package does, which the server does not have. It is nil for others.
 	own func(ctx context.Context, x *conn, args json.RawMessage) (*mcp.CallToolResult, error)
 }
@@ -72,7 +73,7 @@ func (t *tool) ask(ctx context.Context, inv *aycoder.Invocation) (*mcp.CallToolR
 	case t.own != nil:
 		return t.own(ctx, x, inv.Args)
 	}
-	return t.c.call(ctx, x, t.remote, inv.Args, inv.Progress)
+	return t.c.call(ctx, x, t.remote, t.ownArgs(inv.Args), inv.Progress)
 }
 
 // prepared returns a connection on which the tool is still what it was.
@@ -199,10 +200,15 @@ func (c *client) define(d *mcp.Tool) (*tool, error) {
 	case string(schema) == "null":
 		schema = []byte(`{"type":"object"}`)
 	}
+	definition := c.definition(d, schema)
+	schema, args, err := adapt(schema)
+	if err != nil {
+		return nil, err
+	}
 	hints := cmp.Or(d.Annotations, &mcp.ToolAnnotations{})
 	spec := aycoder.ToolSpec{
 		Name: toolName(c.name, d.Name), Description: clean(d.Description, maxDescription), Schema: schema,
-		Definition: c.definition(d, schema), OpenWorld: true,
+		Definition: definition, OpenWorld: true,
 		// A hint that warns is taken as it is.
 		Destructive: hints.DestructiveHint != nil && *hints.DestructiveHint && !hints.ReadOnlyHint,
 	}
@@ -217,7 +223,7 @@ func (c *client) define(d *mcp.Tool) (*tool, error) {
 			return nil, bad.Err
 		}
 	}
-	return &tool{c: c, spec: spec, remote: d.Name}, nil
+	return &tool{c: c, spec: spec, remote: d.Name, args: args}, nil
 }
 
 // trusted reports whether the user, and not a project, has said that the server is to be believed.
@@ -246,16 +252,20 @@ func letter(r rune) bool {
 	return r == '_' || r == '-' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// toolName returns the name of a tool for the model. If it cannot have its own, a part of its digest keeps it apart.
-func toolName(server, name string) string {
+// toolName returns the name of a tool for the model.
+func toolName(server, name string) string { return portable("mcp__"+server+"__", name, "") }
+
+// portable returns a name that all services of models take, which may also have the given characters. If it cannot be the
+// name itself, a part of its digest keeps it apart.
+func portable(prefix, name, also string) string {
 	clean := strings.Map(func(r rune) rune {
-		if letter(r) {
+		if letter(r) || strings.ContainsRune(also, r) {
 			return r
 		}
 		return '_'
 	}, name)
-	full := "mcp__" + server + "__" + clean
-	if clean == name && len(full) <= maxName {
+	full := prefix + clean
+	if clean == name && name != "" && len(full) <= maxName {
 		return full
 	}
 	sum := sha256.Sum256([]byte(name))
