@@ -138,3 +138,10 @@ func ExampleWithAgentServers() {
 	// Output:
 	// colleague - Knows the database.
 }
+
+// ExampleImage refuses an image that was cut off on its way.
+func ExampleImage() {
+	_, err := harness.Image("screenshot.png", []byte("\x89PNG\r\n\x1a\n"))
+	fmt.Println(err)
+	// Output: it is cut off or damaged
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 )
 
 // Front ends that exist speak other forms: see agui.go and uistream.go. They differ from the API in three ways. The
@@ -308,8 +309,12 @@ func imageIn(url string) (aycoder.Part, error) {
 
 func imageOf(kind, data string, ok bool) (aycoder.Part, error) {
 	raw, err := base64.StdEncoding.DecodeString(data)
-	if !ok || err != nil || len(raw) == 0 || !strings.HasPrefix(kind, "image/") {
+	if !ok || err != nil || !strings.HasPrefix(kind, "image/") {
 		return nil, invalid("an image must be a data URL: the server fetches nothing")
 	}
-	return &aycoder.Media{Type: kind, Data: raw}, nil
+	image, err := harness.Image("", raw)
+	if err != nil {
+		return nil, invalid("an image of a message: " + err.Error())
+	}
+	return image, nil
 }

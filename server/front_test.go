@@ -133,7 +133,7 @@ func TestFrontHistory(t *testing.T) {
 	for _, path := range []string{"/api/agui", "/api/chat"} {
 		m := script.New(script.Say("Hello."), script.Say("Again."))
 		s := newSite(t, m).start()
-		pixel := "iVBORw0KGgo="
+		pixel := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 		old := []any{map[string]any{"id": "s", "role": "system", "content": "Be short.", "parts": list{{"type": "text", "text": "Be short."}}},
 			map[string]any{"id": "a", "role": "user", "content": "hi", "parts": list{{"type": "text", "text": "hi"}}},
 			map[string]any{"id": "b", "role": "assistant", "content": "Hi.", "parts": list{{"type": "text", "text": "Hi."}}}}

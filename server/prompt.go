@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -66,17 +67,18 @@ type promptRequest struct {
 }
 
 type image struct {
-	Type string `json:"type"` // such as "image/png"
+	Type string `json:"type"` // such as "image/png"; its data count
 	Data []byte `json:"data"` // in base64
 }
 
 func (p *promptRequest) input() (aycoder.Input, error) {
 	in := aycoder.Input{Prompt: p.Prompt}
 	for _, m := range p.Images {
-		if !strings.HasPrefix(m.Type, "image/") || len(m.Data) == 0 {
-			return in, invalid("an image needs its type, such as image/png, and data in base64")
+		image, err := harness.Image("", m.Data)
+		if err != nil {
+			return in, invalid("an image of the prompt: " + err.Error())
 		}
-		in.Parts = append(in.Parts, &aycoder.Media{Type: m.Type, Data: m.Data})
+		in.Parts = append(in.Parts, image)
 	}
 	if strings.TrimSpace(in.Prompt) == "" && len(in.Parts) == 0 {
 		return in, invalid("the prompt is empty")

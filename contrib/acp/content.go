@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 )
 
 // content makes the input of a run of a prompt. Texts and links stay in their order; what is embedded comes before them.
@@ -73,13 +73,14 @@ func appendMedia(parts []aycoder.Part, kind, name, data string) ([]aycoder.Part,
 	if err != nil {
 		return nil, invalid("data in a prompt is not base64")
 	}
-	shown := []string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}
-	if seen := http.DetectContentType(raw); slices.Contains(shown, seen) {
-		kind = seen
-	} else if slices.Contains(shown, kind) {
-		return nil, invalid("an image in a prompt is not of the type " + kind) // a model would refuse the conversation from then on
+	image, err := harness.Image(name, raw)
+	switch {
+	case err == nil:
+		return append(parts, image), nil
+	case slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}, kind):
+		return nil, invalid("an image in a prompt: " + err.Error())
 	}
-	return append(parts, &aycoder.Media{Type: kind, Name: name, Data: raw}), nil
+	return append(parts, &aycoder.Media{Type: kind, Name: name, Data: raw}), nil // models are not shown other images
 }
 
 // link writes a link as the model knows files, and other addresses as they are.

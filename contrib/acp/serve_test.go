@@ -2,6 +2,7 @@ package acp
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -260,14 +261,14 @@ func TestServe(t *testing.T) {
 	resp, err := e.Prompt(t.Context(), sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{
 		sdk.TextBlock("Change "), sdk.ResourceLinkBlock("a", "file://"+file), sdk.TextBlock(" like "),
 		sdk.ResourceBlock(sdk.EmbeddedResourceResource{TextResourceContents: &sdk.TextResourceContents{Uri: "file://" + dir + "/b.txt", Text: "TEXT"}}),
-		sdk.ImageBlock("iVBORw0KGgo=", "image/jpeg"),
+		sdk.ImageBlock(pixel, "image/jpeg"),
 	}})
 	require.NoError(t, err)
 	require.Equal(t, sdk.StopReasonEndTurn, resp.StopReason)
 	parts := model.Requests()[0].Messages[0].Parts
 	require.Len(t, parts, 3)
 	require.Contains(t, parts[0].(*aycoder.Text).Text, "b.txt:\n\nTEXT")
-	require.Equal(t, &aycoder.Media{Type: "image/png", Data: []byte("\x89PNG\r\n\x1a\n")}, parts[1], "the type is what the image has")
+	require.Equal(t, &aycoder.Media{Type: "image/png", Data: pixelData(t)}, parts[1], "the type is what the image has")
 	require.Equal(t, "Change a.txt like b.txt", parts[2].(*aycoder.Text).Text)
 
 	all := e.take()
@@ -657,6 +658,16 @@ func TestClientLeaves(t *testing.T) {
 	require.NoError(t, aycoder.CheckHistory(messages))
 }
 
+// pixel is a PNG of one pixel.
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+
+func pixelData(t *testing.T) []byte {
+	t.Helper()
+	data, err := base64.StdEncoding.DecodeString(pixel)
+	require.NoError(t, err)
+	return data
+}
+
 // Clients that attach files send links without a space between them, and some an image that is none.
 func TestContent(t *testing.T) {
 	s := &conversation{dir: "/w"}
@@ -672,8 +683,10 @@ func TestContent(t *testing.T) {
 	}
 	for _, kind := range []string{"image/png", "image/jpg"} {
 		_, _, err := s.content([]sdk.ContentBlock{sdk.ImageBlock("aGVsbG8=", kind)})
-		require.ErrorContains(t, err, "not of the type "+kind)
+		require.ErrorContains(t, err, "it is text/plain")
 	}
+	_, _, err := s.content([]sdk.ContentBlock{sdk.ImageBlock(pixel[:80], "image/png")})
+	require.ErrorContains(t, err, "cut off")
 	text := "text/plain"
 	_, parts, err := s.content([]sdk.ContentBlock{sdk.ResourceBlock(sdk.EmbeddedResourceResource{ // it begins as a bitmap does
 		BlobResourceContents: &sdk.BlobResourceContents{Uri: "file:///w/a.txt", MimeType: &text, Blob: "Qk1XIGlzIGEgY2Fy"}})})

@@ -186,7 +186,7 @@ func TestClaudeRequests(t *testing.T) {
 	for content, has := range map[string]string{
 		`''`: "the message is empty", `[]`: "the message is empty", `7`: "cannot unmarshal",
 		`[{'type':'document'}]`: `parts of messages of the type "document"`,
-		`[{'type':'image','source':{'type':'base64','media_type':'image/png','data':'aGk='}}]`: "an image of the type text/plain", `'/nothing here'`: "there is no command /nothing",
+		`[{'type':'image','source':{'type':'base64','media_type':'image/png','data':'aGk='}}]`: "it is text/plain", `'/nothing here'`: "there is no command /nothing",
 	} {
 		h.send(`{'type':'user','message':{'role':'user','content':%s}}`, content)
 		r := h.next("result", "")
@@ -194,7 +194,7 @@ func TestClaudeRequests(t *testing.T) {
 		require.True(t, r.IsError)
 		require.Contains(t, r.Errors[0], has)
 	}
-	h.send(`{'type':'user','message':{'content':[{'type':'text','text':%s},{'type':'image','source':{'type':'base64','media_type':'image/png','data':'iVBORw0KGgo='}}]}}`,
+	h.send(`{'type':'user','message':{'content':[{'type':'text','text':%s},{'type':'image','source':{'type':'base64','media_type':'image/png','data':'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=='}}]}}`,
 		quoted(`["I see."]`))
 	require.Equal(t, "I see.", h.next("result", "success").Result)
 	require.NoError(t, h.end())

@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
+	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
@@ -60,10 +59,11 @@ func (m *userMessage) input() (in aycoder.Input, err error) {
 		case b.Type == "text":
 			in.Parts = append(in.Parts, &aycoder.Text{Text: b.Text})
 		case b.Type == "image" && b.Source != nil && (len(b.Source.Data) > 0 || b.Source.URL != ""):
-			m := &aycoder.Media{Type: b.Source.MediaType, Data: b.Source.Data, URL: b.Source.URL}
-			if m.URL == "" { // a model would refuse the conversation from then on
-				if m.Type = http.DetectContentType(m.Data); !strings.HasPrefix(m.Type, "image/") {
-					return in, unsupported("an image of the type %s", m.Type)
+			m := &aycoder.Media{Type: b.Source.MediaType, URL: b.Source.URL}
+			if m.URL == "" {
+				var err error
+				if m, err = harness.Image("", b.Source.Data); err != nil {
+					return in, fmt.Errorf("an image of the message: %w", err)
 				}
 			}
 			in.Parts = append(in.Parts, m)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,11 +152,14 @@ func (a *codexArgs) input(in io.Reader) (aycoder.Input, error) {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return input, err
 		}
-		kind := http.DetectContentType(data)
-		if !strings.HasPrefix(kind, "image/") || len(data) > maxHostImage {
+		if len(data) > maxHostImage {
 			return input, fmt.Errorf("%s is not an image of at most %d bytes", name, maxHostImage)
 		}
-		input.Parts = append(input.Parts, &aycoder.Media{Type: kind, Name: filepath.Base(name), Data: data})
+		image, err := harness.Image(filepath.Base(name), data)
+		if err != nil {
+			return input, fmt.Errorf("image %s: %w", name, err)
+		}
+		input.Parts = append(input.Parts, image)
 	}
 	if input.Prompt == "" && len(input.Parts) == 0 {
 		return input, fmt.Errorf("%w: there is no prompt", cli.ErrUsage)

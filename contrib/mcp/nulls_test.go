@@ -5,6 +5,7 @@ package mcp
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,18 +57,30 @@ func raw(results map[string]string, says string) Option {
 	})
 }
 
-// png is how an image of that type begins.
-const png = "\x89PNG\r\n\x1a\n"
+// png is an image of one pixel.
+var png = func() string {
+	data, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}()
 
-// Models refuse a conversation with an image that is not of the type that it is said to be.
+// Models refuse a conversation with an image that is not of the type that it is said to be, or not whole.
 func TestImagesAreWhatTheyAre(t *testing.T) {
 	res := result(&mcp.CallToolResult{Content: []mcp.Content{
 		&mcp.ImageContent{MIMEType: "image/jpeg", Data: []byte(png)}, &mcp.ImageContent{Data: []byte(png)},
 		&mcp.ImageContent{MIMEType: "image/png", Data: []byte("<html>no such image")},
+		&mcp.ImageContent{MIMEType: "image/png", Data: []byte(png[:60])},
+		&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "a://b", MIMEType: "application/json; charset=utf-8", Blob: []byte(`{"a":1}`)}},
+		&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "a://c", MIMEType: "text/plain", Blob: []byte("\xff")}},
 	}}, maxText)
 	require.Equal(t, []aycoder.Part{
 		&aycoder.Media{Type: "image/png", Data: []byte(png)}, &aycoder.Media{Type: "image/png", Data: []byte(png)},
-		&aycoder.Text{Text: "[text/html; charset=utf-8, 19 bytes, is left out]"},
+		&aycoder.Text{Text: "[image/png, 19 bytes, is left out: it is text/html; charset=utf-8, and not PNG, JPEG, GIF or WebP]"},
+		&aycoder.Text{Text: "[image/png, 60 bytes, is left out: it is cut off or damaged]"},
+		&aycoder.Text{Text: "[resource a://b]\n{\"a\":1}"},
+		&aycoder.Text{Text: "[text/plain a://c, 1 bytes, is left out]"},
 	}, res.Parts)
 }
 
@@ -95,6 +108,13 @@ func TestNamesAreBounded(t *testing.T) {
 	require.True(t, ok)
 	require.NotContains(t, m.Name, "\x1b")
 	require.LessOrEqual(t, len(m.Name), maxURI+len("…"))
+}
+
+// A message that cannot be read is not an answer of the server.
+func TestReplyToNobody(t *testing.T) {
+	src := connect(t, config.Server{Timeout: time.Minute}, raw(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`))
+	_, err := calls(t.Context(), src, "a", `{}`)
+	require.ErrorIs(t, err, ErrLost)
 }
 
 // A server that has null in the place of an object gets nothing, or an error, and ends nobody's process.

@@ -4,20 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/internal/runes"
 )
 
 const (
 	maxText   = 256 << 10 // bytes of all texts of a result, unless more are wanted
 	maxImages = 8
-	maxImage  = 5 << 20 // bytes
+	maxImage  = 5 << 20 * 3 / 4 // bytes: services bound its base64
 )
 
 // A resulter makes the result of a call.
@@ -74,6 +73,8 @@ func (r *resulter) content(c mcp.Content) {
 func (r *resulter) resource(c *mcp.ResourceContents) {
 	switch {
 	case c == nil:
+	case c.Blob != nil && isText(c.MIMEType, c.Blob):
+		r.text("[resource " + c.URI + "]\n" + string(c.Blob))
 	case c.Blob != nil:
 		r.media(c.MIMEType, c.URI, c.Blob)
 	default:
@@ -81,19 +82,23 @@ func (r *resulter) resource(c *mcp.ResourceContents) {
 	}
 }
 
-// shown are the types of images that models take.
-var shown = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
-
 func (r *resulter) media(kind, name string, data []byte) {
-	if seen := http.DetectContentType(data); slices.Contains(shown, seen) || slices.Contains(shown, kind) {
-		kind = seen // models refuse a conversation with an image that is not what it is said to be
-	}
-	if r.images >= maxImages || len(data) > maxImage || !slices.Contains(shown, kind) {
-		r.text(fmt.Sprintf("[%s, %d bytes, is left out]", strings.TrimSpace(kind+" "+name), len(data)))
+	image, err := harness.Image(clean(name, maxURI), data)
+	switch {
+	case err == nil && len(data) > maxImage:
+		err = fmt.Errorf("it has more than %d bytes", maxImage)
+	case err == nil && r.images == maxImages:
+		err = fmt.Errorf("there are more than %d images", maxImages)
+	case err == nil:
+		r.images++
+		r.parts = append(r.parts, image)
 		return
 	}
-	r.images++
-	r.parts = append(r.parts, &aycoder.Media{Type: kind, Name: clean(name, maxURI), Data: data})
+	why := ""
+	if strings.HasPrefix(kind, "image/") {
+		why = ": " + err.Error()
+	}
+	r.text(fmt.Sprintf("[%s, %d bytes, is left out%s]", strings.TrimSpace(kind+" "+name), len(data), why))
 }
 
 // structured adds a structured result, unless a text has it already, as servers should see to.

@@ -385,12 +385,18 @@ func media(m *aycoder.Media) mcp.Content {
 // contentsOf returns the content of a resource.
 func contentsOf(uri string, m *aycoder.Media) *mcp.ResourceContents {
 	r := &mcp.ResourceContents{URI: uri, MIMEType: m.Type}
-	if isText := strings.HasPrefix(m.Type, "text/") || strings.HasSuffix(m.Type, "json") || strings.HasSuffix(m.Type, "xml"); isText && utf8.Valid(m.Data) {
+	if isText(m.Type, m.Data) {
 		r.Text = string(m.Data)
 	} else {
 		r.Blob = m.Data
 	}
 	return r
+}
+
+// isText reports whether data of a media type are a text.
+func isText(kind string, data []byte) bool {
+	kind, _, _ = strings.Cut(kind, ";")
+	return (strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml")) && utf8.Valid(data)
 }
 
 // objectSchema returns a schema that names its type, as the protocol demands.

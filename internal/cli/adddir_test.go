@@ -97,7 +97,7 @@ func TestCompleteInDirs(t *testing.T) {
 	dir, lib := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(lib, "src"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(lib, "src", "client.go"), []byte("package a\n\nfunc NewClient() {}\n"), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(lib, "p.png"), []byte("\x89PNG\r\n\x1a\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(lib, "p.png"), pixel, 0o644))
 	rt, err := harness.New(t.Context(), dir, harness.WithClient(script.New()), harness.WithStore(journal.Memory(), ""), harness.WithRoot("lib", lib))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/harness"
 )
 
 const (
@@ -69,12 +69,7 @@ func readImage(name string, r io.ReadCloser) (*aycoder.Media, error) {
 	if len(data) > maxImage {
 		return nil, fmt.Errorf("it is larger than %d MB", maxImage>>20)
 	}
-	switch kind := http.DetectContentType(data); kind {
-	case "image/png", "image/jpeg", "image/gif", "image/webp":
-		return &aycoder.Media{Type: kind, Name: filepath.Base(name), Data: data}, nil
-	default:
-		return nil, fmt.Errorf("it is %s, and not PNG, JPEG, GIF or WebP", kind)
-	}
+	return harness.Image(filepath.Base(name), data)
 }
 
 // errSilent is the error of readPiped for an input that brings nothing.

@@ -393,12 +393,13 @@ func TestImage(t *testing.T) {
 	t.Parallel()
 	timed.Serial(t)
 	k := newKept(t, newService(t, says("A dot.", "end_turn")))
-	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.png"), []byte(png), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.png"), pixel, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "a.txt"), []byte("text"), 0o600))
 	k.run(exitOK, "-p", "-i", "a.png", "what is it?")
 	require.Contains(t, k.service.requests()[0], `"media_type":"image/png"`)
 	require.Contains(t, k.run(exitUsage, "-p", "-i", "a.txt", "what is it?").err, "-i a.txt: it is text/plain")
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, "half.png"), pixel[:60], 0o600))
+	require.Contains(t, k.run(exitUsage, "-p", "-i", "half.png", "what is it?").err, "-i half.png: it is cut off or damaged")
 	require.Contains(t, k.run(exitUsage, "-p", "-i", "none.png", "what?").err, "-i none.png: ")
 }
 
