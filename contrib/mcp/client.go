@@ -693,7 +693,7 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 	}
 	asked = withoutKeys(asked, c.s.URL)
 	err := c.failed(ctx, op, x, asked)
-	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !isLogin(err) {
+	if e, _ := err.(*Error); e.Code == 0 && ctx.Err() == nil && !isLogin(err) && !errors.Is(err, errForbidden) {
 		_, refused := errors.AsType[*jsonrpc.Error](asked)
 		lost := ErrLost
 		switch {

@@ -33,6 +33,9 @@ var (
 	ErrClosed = errors.New("the connection is closed")
 )
 
+// errForbidden means that the server does not carry out a request, and that a login would not change that.
+var errForbidden = errors.New("the server has forbidden it")
+
 // isLogin reports whether an error can be mended by a login.
 func isLogin(err error) bool { return errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrRefresh) }
 

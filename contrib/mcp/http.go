@@ -173,15 +173,22 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	if p, ok := req.Context().Value(postedKey{}).(*posted); ok && req.Method == http.MethodPost && resp.StatusCode == http.StatusNotFound {
 		p.missing.Store(true)
 	}
-	if refused := ErrUnauthorized; resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		r.refused(req.Context(), &refused)
-	} else {
-		r.refused(req.Context(), nil)
-	}
+	r.refused(req.Context(), r.refusalOf(resp))
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
 		resp.Body = &bounded{resp.Body, maxMessage}
 	}
 	return resp, nil
+}
+
+// refusalOf returns why a server has not carried out a request, or nil if that is not known.
+func (r *remote) refusalOf(resp *http.Response) *error {
+	switch {
+	case resp.StatusCode == http.StatusForbidden && r.login != nil && !asksForScope(resp):
+		return &errForbidden
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return &ErrUnauthorized
+	}
+	return nil
 }
 
 // bounded is a body that must not be longer than a message may be. The SDK bounds only events.

@@ -45,7 +45,7 @@ type office struct {
 	late    chan struct{} // what the token endpoint waits for, or nil
 	drops   bool          // it does not answer those who wait
 	moved   string        // where the token endpoint sends clients to, or ""
-	scope   string        // that the tool needs
+	scope   string        // that the tool needs, or "none" if the tool is forbidden
 	asked   []string      // scopes of logins
 	given   int
 	calls   int           // that were carried out
@@ -94,7 +94,9 @@ func newOffice(t *testing.T) *office {
 			return
 		}
 		if scope != "" && strings.Contains(string(body), "tools/call") {
-			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
+			if scope != "none" {
+				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
+			}
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
@@ -473,6 +475,19 @@ func TestSharedLogin(t *testing.T) {
 }
 
 // A tool that needs more scopes asks for a login that has the others, too.
+// A request that is forbidden, by a firewall for example, is not mended by a login.
+func TestForbidden(t *testing.T) {
+	o := newOffice(t)
+	src := o.connect(t, WithLogins(loggedIn(t, o)), WithBrowser(visit))
+	o.change(func() { o.scope = "none" })
+	_, err := calls(t.Context(), src, "work", `{}`)
+	require.ErrorIs(t, err, errForbidden)
+	require.NotErrorIs(t, err, ErrUnauthorized)
+	require.NotErrorIs(t, err, ErrLost)
+	o.change(func() { o.scope = "" })
+	require.Equal(t, "worked", said(t, src, "work", `{}`))
+}
+
 func TestMoreScopes(t *testing.T) {
 	o := newOffice(t)
 	src := o.connect(t, WithLogins(loggedIn(t, o)), WithBrowser(visit))
