@@ -8,6 +8,7 @@ import (
 	gifs "image/gif"
 	jpegs "image/jpeg"
 	pngs "image/png"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,9 +55,12 @@ func TestType(t *testing.T) {
 			require.Error(t, err, "%s of %d in %d bytes", name, len(data), n)
 		}
 	}
+	profile := append(slices.Clone(images(t, 1, 1)["image/png"][:33]), "\x00\x00\x00\x02iCCP12sum?"...) // the sum is wrong, as in an image of a reference server
+	_, err := Type(append(profile, images(t, 1, 1)["image/png"][33:]...))
+	require.NoError(t, err)
 	damaged := images(t, 70, 50)["image/png"]
 	damaged[len(damaged)/2]++
-	_, err := Type(damaged)
+	_, err = Type(damaged)
 	require.ErrorIs(t, err, errWhole)
 	for _, text := range []string{"", "<svg/>", "BM", "\x89PNG\r\n\x1a\n", "\x89PNG\r\n\x1a\n<html>", "GIF89a", "\xff\xd8\xff\xe0 text \xff\xd9", "RIFF\x04\x00\x00\x00WEBP"} {
 		_, err := Type([]byte(text))
