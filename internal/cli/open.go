@@ -271,7 +271,7 @@ func (s *session) build(ctx context.Context, dir string, o *options, opts []harn
 		return asSet(err, "WithRoot", "tools.dirs")
 	}
 	s.closers = append(s.closers, s.Close)
-	allowed, err := parseRules(o.allow, s.Tools)
+	allowed, err := parseRules(o.allow, s.Tools, s.OtherAgents...)
 	if err != nil {
 		return err
 	}
@@ -291,8 +291,8 @@ func asSet(err error, option, set string) error {
 	return err
 }
 
-// parseRules parses the -allow flags.
-func parseRules(flags []string, all []aycoder.Tool) ([]policy.Rule, error) {
+// parseRules parses the -allow flags. The questions of other agents are calls of tools, too, which they alone have.
+func parseRules(flags []string, all []aycoder.Tool, agents ...aycoder.Tool) ([]policy.Rule, error) {
 	var names []string
 	for _, t := range all {
 		names = append(names, t.Spec().Name)
@@ -304,7 +304,8 @@ func parseRules(flags []string, all []aycoder.Tool) ([]policy.Rule, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !slices.Contains(names, r.Tool) {
+			asks := func(t aycoder.Tool) bool { return t.Spec().Name+"_permission" == r.Tool }
+			if !slices.Contains(names, r.Tool) && !slices.ContainsFunc(agents, asks) {
 				return nil, &aycoder.ConfigError{Option: "-allow " + text,
 					Err: fmt.Errorf("no tool %q; there are %s", r.Tool, strings.Join(names, ", "))}
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -62,4 +63,17 @@ func TestAllowReadsTheLanguageOfRules(t *testing.T) {
 	}
 	require.Greater(t, checked, 50)
 	t.Logf("%d samples", checked)
+}
+
+// A permission that another agent asks for is a call of a tool that the model does not have.
+func TestRulesForAgents(t *testing.T) {
+	agent, err := aycoder.NewTool("gemini", "Gives a task.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("done"), nil
+	})
+	require.NoError(t, err)
+	rules, err := parseRules([]string{"gemini_permission"}, []aycoder.Tool{agent}, agent)
+	require.NoError(t, err)
+	require.Equal(t, "gemini_permission", rules[0].Tool)
+	_, err = parseRules([]string{"gemini_permission"}, []aycoder.Tool{agent})
+	require.ErrorContains(t, err, `no tool "gemini_permission"`)
 }
