@@ -36,6 +36,7 @@ type claudeFace struct {
 	mu      sync.Mutex
 	begun   bool             // the host has made the first request
 	rt      *harness.Runtime // nil before it is open
+	early   []*hostLine      // requests that came while it was being opened
 	queue   []*userMessage
 	more    chan struct{}           // there may be something in the queue, or the end
 	ended   bool                    // the host has no more to say
@@ -220,6 +221,11 @@ func (f *claudeFace) request(ctx context.Context, l *hostLine) {
 	}
 	f.mu.Lock()
 	rt := f.rt
+	if rt == nil && f.begun && r.Subtype != "mcp_message" && len(f.early) < maxQueued {
+		f.early = append(f.early, l)
+		f.mu.Unlock()
+		return
+	}
 	f.mu.Unlock()
 	var answer any
 	err := errors.New("the session is not open")
@@ -377,6 +383,7 @@ func (f *claudeFace) serve(ctx context.Context, s *startRequest) error {
 	defer end()
 	f.mu.Lock()
 	f.rt = rt
+	early := f.early
 	if f.model == "" || f.model == "default" {
 		provider, model := modelOf(rt)
 		f.model = provider + "/" + model
@@ -384,6 +391,9 @@ func (f *claudeFace) serve(ctx context.Context, s *startRequest) error {
 	f.mu.Unlock()
 	if s != nil {
 		f.respond(s.id, f.greeting(rt, s), nil)
+	}
+	for _, l := range early {
+		f.request(ctx, l)
 	}
 	var failed error
 	for ctx.Err() == nil {

@@ -152,10 +152,14 @@ func TestClaudeRequests(t *testing.T) {
 	h := newClaudeHost(t)
 	h.send(`{'type':'control_request','request_id':'early','request':{'subtype':'interrupt'}}`)
 	require.Contains(t, h.next("control_response", "error").Response.Error, "not open")
-	h.send(`{'type':'control_request','request_id':'1','request':{'subtype':'initialize','hooks':null,'promptSuggestions':false}}`)
+	h.send(`{'type':'control_request','request_id':'1','request':{'subtype':'initialize','hooks':null,'promptSuggestions':false}}` + "\n" +
+		`{'type':'control_request','request_id':'soon','request':{'subtype':'set_permission_mode','mode':'default'}}`)
 	r := h.next("control_response", "")
 	require.Equal(t, "1", r.Response.ID)
 	require.Equal(t, "success", r.Response.Subtype)
+	r = h.next("control_response", "")
+	require.Equal(t, "soon", r.Response.ID)
+	require.Equal(t, "success", r.Response.Subtype, r.Response.Error)
 	for _, tt := range []struct{ request, subtype, has string }{
 		{`{'subtype':'initialize'}`, "error", "a second initialize"},
 		{`{'subtype':'rewind_files','user_message_id':'x'}`, "error", `requests of the type "rewind_files"`},
