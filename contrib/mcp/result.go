@@ -16,7 +16,7 @@ import (
 const (
 	maxText   = 256 << 10 // bytes of all texts of a result, unless more are wanted
 	maxImages = 8
-	maxImage  = 5 << 20 * 3 / 4 // bytes: services bound its base64
+	maxImage  = 3_750_000 // bytes, of Amazon Bedrock; Anthropic takes a little more
 )
 
 // A resulter makes the result of a call.

@@ -183,7 +183,10 @@ func (w *blocks) shown(m *aycoder.Media, allowed bool) {
 	w.text(&aycoder.Text{Text: api.NotShown(m)})
 }
 
-// media writes a block, or reports that the type has none.
+// maxImage is how large an image may be, in bytes: "image exceeds 5 MB maximum", of its base64.
+const maxImage = 5 << 20 / 4 * 3
+
+// media writes a block, or reports that there is none for it.
 func (w *blocks) media(m *aycoder.Media) bool {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	switch typ = strings.TrimSpace(typ); typ {
@@ -191,6 +194,9 @@ func (w *blocks) media(m *aycoder.Media) bool {
 		typ = "image/jpeg"
 		fallthrough
 	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		if len(m.Data) > maxImage {
+			return false
+		}
 		w.begin(`{"type":"image","source":`)
 		w.source(m, typ)
 		w.b = append(w.b, '}')

@@ -167,6 +167,9 @@ func TestEncodeMessage(t *testing.T) {
 			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"YWJj"}},{"type":"image","source":{"type":"url","url":"https://x/y"}}`},
 		{"documents", user, []aycoder.Part{&aycoder.Media{Type: "application/pdf", Name: "n", Data: []byte("abc")}, &aycoder.Media{Type: "text/csv; charset=utf-8", Data: []byte("a,b")}},
 			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"YWJj"},"title":"n"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"a,b"}}`},
+		// "image exceeds 5 MB maximum: 5242884 bytes > 5242880 bytes", of base64
+		{"large image", user, []aycoder.Part{&aycoder.Media{Type: "image/png", Name: "a.png", Data: make([]byte, 3_932_161)}},
+			`{"type":"text","text":"[3932161 bytes of image/png, which this model is not shown: a.png]"}`},
 		{"sound", user, []aycoder.Part{&aycoder.Media{Type: "audio/wav", Name: "a.wav", Data: []byte("abc")}},
 			`{"type":"text","text":"[3 bytes of audio/wav, which this model is not shown: a.wav]"}`},
 		{"image in a result", user, []aycoder.Part{&aycoder.ToolOutput{ID: "1", Parts: []aycoder.Part{&aycoder.Media{Type: "image/gif", Data: []byte("abc")}, ours(`{}`)}}},

@@ -211,7 +211,10 @@ func (w *blocks) shown(m *aycoder.Media) {
 	w.text(&aycoder.Text{Text: api.NotShown(m)})
 }
 
-// media writes a block, or reports that the type has none.
+// maxImage is how large an image may be, in bytes: "The image's size must be no more than 3.75 MB".
+const maxImage = 3_750_000
+
+// media writes a block, or reports that there is none for it.
 func (w *blocks) media(m *aycoder.Media) bool {
 	typ, _, _ := strings.Cut(strings.ToLower(m.Type), ";")
 	typ = strings.TrimSpace(typ)
@@ -220,7 +223,7 @@ func (w *blocks) media(m *aycoder.Media) bool {
 		f, known = formats["text/plain"], true
 	}
 	s3 := strings.HasPrefix(m.URL, "s3://")
-	if !known || !s3 && (m.URL != "" || len(m.Data) == 0) {
+	if !known || !s3 && (m.URL != "" || len(m.Data) == 0) || f[0] == "image" && len(m.Data) > maxImage {
 		return false
 	}
 	w.begin(`{"` + f[0] + `":{"format":"` + f[1] + `"`)

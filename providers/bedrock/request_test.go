@@ -121,6 +121,8 @@ func TestEncodeMessage(t *testing.T) {
 			`{"toolResult":{"toolUseId":"1","content":[{"text":"ok"}]}},{"toolResult":{"toolUseId":"2","content":[{"text":"failed without a message"}],"status":"error"}},{"text":"go on"}`},
 		{"images", user, []aycoder.Part{&aycoder.Media{Type: "image/PNG", Data: []byte("abc")}, &aycoder.Media{Type: "image/jpg", URL: "s3://b/k"}},
 			`{"image":{"format":"png","source":{"bytes":"YWJj"}}},{"image":{"format":"jpeg","source":{"s3Location":{"uri":"s3://b/k"}}}}`},
+		{"large image", user, []aycoder.Part{&aycoder.Media{Type: "image/png", Data: make([]byte, 3_750_001)}},
+			`{"text":"[3750001 bytes of image/png, which this model is not shown]"}`},
 		{"document", user, []aycoder.Part{&aycoder.Media{Type: "application/pdf", Name: "a  report.v1", Data: []byte("abc")}, &aycoder.Text{Text: "read it"}},
 			`{"document":{"format":"pdf","name":"a--report-v1-1-1","source":{"bytes":"YWJj"}}},{"text":"read it"}`},
 		{"document alone", user, []aycoder.Part{&aycoder.Media{Type: "text/x-go; charset=utf-8", Data: []byte("abc")}},
