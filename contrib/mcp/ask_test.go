@@ -98,6 +98,6 @@ func TestReplacedTransport(t *testing.T) {
 	old := http.DefaultTransport
 	defer func() { http.DefaultTransport = old }()
 	http.DefaultTransport = replaced{old}
-	r, _ := dial(config.Server{URL: "http://127.0.0.1:1"}, nil)
+	r, _ := dial(config.Server{URL: "http://127.0.0.1:1"}, nil, time.Second)
 	require.NotNil(t, r.base.Proxy)
 }

@@ -41,6 +41,7 @@ type options struct {
 	refreshFor time.Duration // how long an authorization server may take
 	pause      time.Duration // after the second loss of a connection in a row; doubled after each further one
 	leave      time.Duration // how long a program may take to end when its input is closed
+	listen     time.Duration // how long an address may take to begin with what it says unasked
 }
 
 // WithDir sets the directory in which programs are started. Default: that of this process.
@@ -126,7 +127,7 @@ func newClient(name string, s config.Server, o options) (*client, error) {
 	}
 	c := &client{name: name, s: s, options: o, busy: make(chan struct{}, 1),
 		progress: map[int64]func(aycoder.Progress){}, limits: map[*time.Timer]time.Duration{}}
-	c.refreshFor = cmp.Or(c.refreshFor, 10*time.Second)
+	c.refreshFor, c.listen = cmp.Or(c.refreshFor, 10*time.Second), cmp.Or(c.listen, 3*time.Second)
 	c.life, c.cancel = context.WithCancel(context.Background())
 	if keys := slices.Collect(maps.Keys(s.Headers)); s.URL != "" && o.logins != "" && !slices.ContainsFunc(keys, isAuthorization) {
 		c.login = c.newLogin()
@@ -371,7 +372,7 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	if stream := c.streamOf(); stream != nil {
 		x.stream, transport = stream, &pipe{mcp.IOTransport{Reader: stream, Writer: stream, MaxLineLength: maxMessage}, &x.broken}
 	} else if c.s.URL != "" {
-		x.remote, transport = dial(c.s, c.login)
+		x.remote, transport = dial(c.s, c.login, c.listen)
 		transport = &kept{Transport: transport, remote: x.remote}
 	} else {
 		p, err := start(c.s, c.options)
@@ -391,7 +392,7 @@ func (c *client) openWith(ctx context.Context, version string) (*conn, error) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		x.cut()
+		x.drop()
 		<-done
 		if x.session != nil {
 			_ = x.session.Close()

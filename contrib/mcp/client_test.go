@@ -589,6 +589,36 @@ func TestToolsAfterReconnection(t *testing.T) {
 	require.NotEmpty(t, got.tools)
 }
 
+// An address that answers the request for what it says unasked only when it has something to say works, and one that never does
+// after it has broken that request hangs nobody.
+func TestSaysNothingUnasked(t *testing.T) {
+	server := sdkServer()
+	good := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	var breaks atomic.Bool
+	end := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet && breaks.Swap(false):
+			panic(http.ErrAbortHandler)
+		case r.Method == http.MethodGet:
+			<-end
+		default:
+			good.ServeHTTP(w, r)
+		}
+	}))
+	defer s.Close()
+	defer close(end)
+	soon := func(o *options) error { o.listen = 50 * time.Millisecond; return nil }
+	src, err := Connector(fast, soon)(t.Context(), "s", config.Server{URL: s.URL, Timeout: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, "heard hi", said(t, src, "echo", `{"text":"hi"}`))
+	require.NoError(t, src.Close())
+
+	breaks.Store(true)
+	_, err = Connector(fast, soon)(t.Context(), "s", config.Server{URL: s.URL, Timeout: 3 * time.Second}) // the SDK waits a second
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
 // A call that was lost does not pass for one that was refused, as another one was meanwhile.
 func TestLostIsNotRefused(t *testing.T) {
 	server := sdkServer()

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,11 +19,13 @@ import (
 // A remote is what a connection to an address goes through.
 type remote struct {
 	base    *http.Transport
+	listen  *http.Transport // the same, for the first GET request
+	listens atomic.Bool     // it was made
 	headers map[string]string
 	login   *login                // nil if a login is out of the question
 	refusal atomic.Pointer[error] // why the last request was refused, or nil
 	others  atomic.Int64          // the number of POST requests that are not known to be those of a call
-	conn    mcp.Connection
+	conn    atomic.Pointer[mcp.Connection]
 }
 
 // postedKey is the key of a context's [posted]. Requests whose contexts have none are counted: if the SDK passes another context
@@ -61,24 +65,28 @@ type kept struct {
 // Connect implements [mcp.Transport].
 func (k *kept) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := k.Transport.Connect(ctx)
-	k.remote.conn = conn
+	if err == nil {
+		k.remote.conn.Store(&conn)
+	}
 	return conn, err
 }
 
 // close ends what the address may still send. Nobody connects any more.
 func (r *remote) close() {
-	if r.conn != nil {
-		_ = r.conn.Close() // which most often was closed before
+	if conn := r.conn.Load(); conn != nil {
+		_ = (*conn).Close() // which most often was closed before
 	}
 	r.base.CloseIdleConnections()
+	r.listen.CloseIdleConnections()
 }
 
-func dial(s config.Server, l *login) (*remote, mcp.Transport) {
+func dial(s config.Server, l *login, listen time.Duration) (*remote, mcp.Transport) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok { // the host has replaced it
 		base = &http.Transport{Proxy: http.ProxyFromEnvironment}
 	}
-	r := &remote{base: base.Clone(), headers: s.Headers, login: l}
+	r := &remote{base: base.Clone(), listen: base.Clone(), headers: s.Headers, login: l}
+	r.listen.ResponseHeaderTimeout = listen
 	client := &http.Client{Transport: r, CheckRedirect: sameHost}
 	return r, &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}
 }
@@ -146,10 +154,15 @@ func (r *remote) refuse(req *http.Request, err error) (*http.Response, error) {
 		return nil, context.Cause(req.Context())
 	}
 	r.refused(req.Context(), &err)
+	return synthetic(req, http.StatusUnauthorized), nil
+}
+
+// synthetic returns a response that the server has not sent.
+func synthetic(req *http.Request, status int) *http.Response {
 	return &http.Response{
-		Status: "401 Unauthorized", StatusCode: http.StatusUnauthorized, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: http.NoBody, Request: req,
-	}, nil
+	}
 }
 
 // send sends a request to the server.
@@ -166,7 +179,15 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 	} else if req.Method == http.MethodPost {
 		r.others.Add(1)
 	}
-	resp, err := r.base.RoundTrip(req)
+	base := r.base
+	if req.Method == http.MethodGet && !r.listens.Swap(true) {
+		base = r.listen
+	}
+	resp, err := base.RoundTrip(req)
+	if e, ok := errors.AsType[net.Error](err); ok && base == r.listen && e.Timeout() && req.Context().Err() == nil {
+		// Some answer only when they have something to say, and the SDK does not connect before: it learns that they say nothing.
+		return synthetic(req, http.StatusMethodNotAllowed), nil
+	}
 	if err != nil {
 		return nil, err
 	}
