@@ -746,19 +746,20 @@ func TestRulesForMisnamedTools(t *testing.T) {
 		return fmt.Sprintf("config: approval.rules: there is no tool %q; did you mean %s?", tool, meant)
 	}
 	user := filepath.Join(t.TempDir(), "config.toml")
-	text := "tools.disabled = [\"fetch\"]\n"
+	var text strings.Builder
+	text.WriteString("tools.disabled = [\"fetch\"]\n")
 	for _, tool := range []string{
 		"bash", "fetch", "network", "recall", "ba*", "mcp__docs__read", "deploy", // which are or may be there
 		"Bash", "Bash", "Edit", "wriet_file", "bash:rm *", "Bash(rm *)",
 	} {
-		text += rule(tool)
+		text.WriteString(rule(tool))
 	}
 	hook := func(event, matcher string) string {
 		return "[[hooks]]\nevent = \"" + event + "\"\ncommand = \"true\"\nmatcher = \"" + matcher + "\"\n"
 	}
-	text += hook("PreToolUse", "Bash|bash|Edit|NotebookEdit") + hook("PreToolUse", "Ba.*") + hook("Stop", "bsah") + hook("PostToolUse", "") +
-		hook("PreToolUse", "bsah|Edit") + hook("PreToolUse", "Bash(rm *)") + hook("PreToolUse", "Bash(Output)?")
-	require.NoError(t, os.WriteFile(user, []byte(text), 0o600))
+	text.WriteString(hook("PreToolUse", "Bash|bash|Edit|NotebookEdit") + hook("PreToolUse", "Ba.*") + hook("Stop", "bsah") + hook("PostToolUse", "") +
+		hook("PreToolUse", "bsah|Edit") + hook("PreToolUse", "Bash(rm *)") + hook("PreToolUse", "Bash(Output)?"))
+	require.NoError(t, os.WriteFile(user, []byte(text.String()), 0o600))
 	follow, err := config.NewReloader(config.WithUserFile(user))
 	require.NoError(t, err)
 	rt := open(t, project(t, nil), harness.WithReloader(follow), harness.WithClient(script.New(script.Say("ok"), script.Say("ok"))))
@@ -769,7 +770,7 @@ func TestRulesForMisnamedTools(t *testing.T) {
 		`config: hooks: there is no tool "Bash(rm *)"; did you mean bash, and a command that looks at the rest?`,
 	}, run(t, rt, "hi"))
 
-	require.NoError(t, os.WriteFile(user, []byte(text+rule("Read")), 0o600))
+	require.NoError(t, os.WriteFile(user, []byte(text.String()+rule("Read")), 0o600))
 	require.NoError(t, rt.Reload(t.Context()))
 	require.Equal(t, []string{note("Read", "read_file"), "config: the configuration has changed:\napproval.rules: 13 entries → 14 entries"}, run(t, rt, "hi"))
 }
