@@ -54,7 +54,7 @@ func FuzzCloseSchema(f *testing.F) {
 		require.True(t, json.Valid(got), "%q", got)
 		again, err := CloseSchema(got)
 		require.NoError(t, err)
-		require.JSONEq(t, string(got), string(again), "it is closed") // of two keys with bytes that are no text, one is left
+		require.JSONEq(t, string(got), string(again), "it is closed") // of two keys that are invalid UTF-8, one is left
 	})
 }
 
