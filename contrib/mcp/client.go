@@ -274,6 +274,7 @@ type conn struct {
 	ended   chan struct{}
 	dead    atomic.Bool // it hangs, and will end
 	broken  atomic.Bool // nothing more can be read from a program or a stream, or written to it
+	lost    atomic.Bool // it is one of the client's losses, however many calls were on it
 }
 
 // connected returns a connection with the tools that it has. busy is held.
@@ -707,7 +708,9 @@ func answer[T any](ctx context.Context, c *client, x *conn, op string, ask func(
 			lost = errUnsent
 		}
 		if lost != errMalformed {
-			c.lost()
+			if !x.lost.Swap(true) {
+				c.lost()
+			}
 			if !refused { // more than one request to an address has failed
 				c.abandon(x)
 			}

@@ -15,12 +15,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/aycoder/aycoder"
@@ -182,6 +184,25 @@ func TestKilledDuringCall(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "heard again", res.Text())
 	require.Same(t, echo, find(t, src, "echo"), "the same definition is the same tool")
+}
+
+// A connection that is lost is one loss, however many calls were on it: the next call makes another one at once.
+func TestOneLossOfManyCalls(t *testing.T) {
+	s := program(t, "sdk")
+	src := connect(t, s, func(o *options) error { o.pause = time.Hour; return nil })
+	hang := find(t, src, "hang")
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			_, err := hang.Call(t.Context(), invocation(`{}`))
+			assert.ErrorIs(t, err, ErrLost)
+		})
+	}
+	timed.Until(t, func() bool { return notes(t, s) == strings.Repeat("began\n", 5) }, "the calls to begin")
+	_, err := calls(t.Context(), src, "die", `{}`)
+	require.ErrorIs(t, err, ErrLost)
+	wg.Wait()
+	require.Equal(t, "heard again", said(t, src, "echo", `{"text":"again"}`))
 }
 
 // Waits between connections grow, and a long one is an error at once.
