@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 )
 
@@ -54,8 +53,17 @@ func modern(v any) {
 		if (v["type"] == "array" || slices.Contains(kinds, any("array"))) && v["items"] == nil {
 			v["items"] = map[string]any{}
 		}
-		for _, x := range v {
-			modern(x)
+		for key, x := range v {
+			switch key {
+			case "enum", "const", "default", "examples", "example", "dependentRequired": // they are no schemas
+			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+				named, _ := x.(map[string]any)
+				for _, x := range named {
+					modern(x)
+				}
+			default:
+				modern(x)
+			}
 		}
 	}
 }
@@ -63,22 +71,51 @@ func modern(v any) {
 // rename gives the arguments of a tool names of the form that Anthropic demands, as far as they have others.
 func rename(schema map[string]any) (own map[string]string) {
 	props, _ := schema["properties"].(map[string]any)
-	required, _ := schema["required"].([]any)
-	for _, name := range slices.Collect(maps.Keys(props)) {
-		as := portable("", name, ".")
-		if as == name {
-			continue
-		}
-		if own == nil {
-			own = map[string]string{}
-		}
-		own[as], props[as] = name, props[name]
-		delete(props, name)
-		if i := slices.Index(required, any(name)); i >= 0 {
-			required[i] = as
+	as := map[string]string{}
+	for name := range props {
+		if other := portable("", name, "."); other != name {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[other], as[name] = name, other
 		}
 	}
+	if own != nil {
+		renamed(schema, as)
+	}
 	return own
+}
+
+// renamed writes other names of arguments where a decoded schema says something about them.
+func renamed(v any, as map[string]string) {
+	switch v := v.(type) {
+	case []any:
+		for i, x := range v {
+			if name, ok := x.(string); !ok {
+				renamed(x, as)
+			} else if other, ok := as[name]; ok {
+				v[i] = other
+			}
+		}
+	case map[string]any:
+		for _, key := range []string{"required", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"} {
+			renamed(v[key], as)
+		}
+		for _, key := range []string{"properties", "dependentRequired", "dependentSchemas", "dependencies"} {
+			named, _ := v[key].(map[string]any)
+			for _, x := range named {
+				if key != "properties" { // whose values are about another object
+					renamed(x, as)
+				}
+			}
+			for name, other := range as {
+				if x, ok := named[name]; ok {
+					named[other] = x
+					delete(named, name)
+				}
+			}
+		}
+	}
 }
 
 // ownArgs returns the arguments of a call with the names that the server has for them.

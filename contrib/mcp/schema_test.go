@@ -31,6 +31,10 @@ func TestSchemasOfOldDrafts(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"array","items":{}},"b":{"anyOf":[{"type":["array","null"],"items":{}}]}}}`},
 		"property keys should match a pattern": {`{"type":"object","properties":{"$top":{"type":"integer"},"StartTime<":{"type":"string"},"top":{}},"required":["top","StartTime<"]}`,
 			`{"type":"object","properties":{"_top_81bf98e4":{"type":"integer"},"StartTime__2607c3c7":{"type":"string"},"top":{}},"required":["top","StartTime__2607c3c7"]}`},
+		"conditions on renamed properties": {`{"type":"object","properties":{"$top":{"properties":{"$top":{}}},"b":{}},"required":["$top","$top"],"dependentRequired":{"$top":["b"],"b":["$top"]},"anyOf":[{"required":["$top"]},{"properties":{"$top":{"const":"$top"}}}],"dependencies":{"b":{"not":{"required":["$top"]}}}}`,
+			`{"type":"object","properties":{"_top_81bf98e4":{"properties":{"$top":{}}},"b":{}},"required":["_top_81bf98e4","_top_81bf98e4"],"dependentRequired":{"_top_81bf98e4":["b"],"b":["_top_81bf98e4"]},"anyOf":[{"required":["_top_81bf98e4"]},{"properties":{"_top_81bf98e4":{"const":"$top"}}}],"dependencies":{"b":{"not":{"required":["_top_81bf98e4"]}}}}`},
+		"names and values are not schemas": {`{"type":"object","properties":{"exclusiveMinimum":true,"minimum":{"enum":[{"type":"array"}],"default":{"items":[1]}},"a":{"const":{"type":"array"},"examples":[{"type":"array"}]}},"dependentRequired":{"items":["a"]},"dependencies":{"items":["a"]}}`,
+			`{"type":"object","properties":{"exclusiveMinimum":true,"minimum":{"enum":[{"type":"array"}],"default":{"items":[1]}},"a":{"const":{"type":"array"},"examples":[{"type":"array"}]}},"dependentRequired":{"items":["a"]},"dependencies":{"items":["a"]}}`},
 	} {
 		tool, err := c.define(&mcp.Tool{Name: "a", InputSchema: json.RawMessage(tt.told)})
 		require.NoError(t, err, name)
