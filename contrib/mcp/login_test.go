@@ -474,7 +474,6 @@ func TestSharedLogin(t *testing.T) {
 	require.False(t, o.revoked, "no refresh token was used twice")
 }
 
-// A tool that needs more scopes asks for a login that has the others, too.
 // A request that is forbidden, by a firewall for example, is not mended by a login.
 func TestForbidden(t *testing.T) {
 	o := newOffice(t)
@@ -488,6 +487,7 @@ func TestForbidden(t *testing.T) {
 	require.Equal(t, "worked", said(t, src, "work", `{}`))
 }
 
+// A tool that needs more scopes asks for a login that has the others, too.
 func TestMoreScopes(t *testing.T) {
 	o := newOffice(t)
 	src := o.connect(t, WithLogins(loggedIn(t, o)), WithBrowser(visit))
