@@ -105,7 +105,7 @@ func TestBrokenServers(t *testing.T) {
 		t.Helper()
 		require.Equal(t, "ok", said(t, src, "a", `{}`))
 	}
-	for _, mode := range []string{"twice", "strays", "storm", "requests", "prints", "replies"} { // whose answer counts nevertheless
+	for _, mode := range []string{"twice", "strays", "storm", "requests", "prints", "replies", "reordered"} { // whose answer counts nevertheless
 		t.Run(mode, func(t *testing.T) {
 			src := connect(t, program(t, mode))
 			ok(t, src)
@@ -122,6 +122,12 @@ func TestBrokenServers(t *testing.T) {
 			require.Equal(t, "called\n", notes(t, src.(*client).s), "it is not repeated")
 		})
 	}
+	t.Run("unread", func(t *testing.T) {
+		s := program(t, "unread")
+		s.Timeout = time.Minute
+		_, err := calls(t.Context(), connect(t, s), "a", `{}`)
+		require.ErrorIs(t, err, ErrLost)
+	})
 	t.Run("restless", func(t *testing.T) { // each list says that it has changed
 		s := program(t, "restless")
 		src := connect(t, s)

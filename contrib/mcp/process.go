@@ -72,11 +72,17 @@ func (m *messages) Read(p []byte) (int, error) {
 var begin = regexp.MustCompile(`^[ \t]*(\[\s*)?\{\s*"(jsonrpc|id|method|params|result|error)"`)
 
 // noise reports whether a line, of which the rest may be missing, is for nobody: neither "[INFO] started" nor an object of
-// a logger is a message. Some servers also answer notifications, with an id of null or without one.
+// a logger is a message. Some servers also answer notifications, with an id of null or without one. That it could
+// not read something may be about a request, though, which nobody will answer.
 func noise(line []byte, whole bool) bool {
-	var m struct{ ID, Method any }
-	return !begin.Match(line) ||
-		whole && (!bytes.Contains(line, []byte(`"jsonrpc"`)) || json.Unmarshal(line, &m) == nil && m.ID == nil && m.Method == nil)
+	if !whole {
+		return !begin.Match(line)
+	}
+	var m struct{ ID, Method, Error any }
+	ok := json.Unmarshal(line, &m) == nil
+	fault, _ := m.Error.(map[string]any)
+	return !bytes.HasPrefix(bytes.TrimLeft(line, " \t["), []byte("{")) || !bytes.Contains(line, []byte(`"jsonrpc"`)) ||
+		ok && m.ID == nil && m.Method == nil && fault["code"] != float64(jsonrpc.CodeParseError)
 }
 
 // Close implements [io.Closer].

@@ -276,6 +276,10 @@ func hostile(mode string) {
 					fmt.Printf(`{"jsonrpc":"2.0","id":"r%d","method":"%s","params":{}}`+"\n", i, []string{"roots/list", "sampling/createMessage", "no/such", "elicitation/create"}[i%4])
 				}
 				answer(m.ID, `{"content":[{"type":"text","text":"ok"}]}`)
+			case "unread":
+				fmt.Println(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`)
+			case "reordered":
+				fmt.Printf(`{"meta":{},"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`+"\n", m.ID)
 			case "not json", "half", "binary", "wrong id", "batch", "deep":
 				note("called")
 				fmt.Println(map[string]string{
