@@ -312,9 +312,17 @@ func imageOf(kind, data string, ok bool) (aycoder.Part, error) {
 	if !ok || err != nil || !strings.HasPrefix(kind, "image/") {
 		return nil, invalid("an image must be a data URL: the server fetches nothing")
 	}
-	image, err := harness.Image("", raw)
-	if err != nil {
-		return nil, invalid("an image of a message: " + err.Error())
+	return shown(kind, raw)
+}
+
+// shown returns an image. What is not of the types that all models take is for those that take it, and the others are told of it.
+func shown(kind string, data []byte) (*aycoder.Media, error) {
+	image, err := harness.Image("", data)
+	switch {
+	case err == nil:
+		return image, nil
+	case len(data) == 0 || !strings.HasPrefix(kind, "image/") || slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}, kind):
+		return nil, invalid("an image: " + err.Error())
 	}
-	return image, nil
+	return &aycoder.Media{Type: kind, Data: data}, nil
 }

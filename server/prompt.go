@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/aycoder/aycoder"
-	"github.com/aycoder/aycoder/harness"
 	"github.com/aycoder/aycoder/session"
 )
 
@@ -74,9 +73,9 @@ type image struct {
 func (p *promptRequest) input() (aycoder.Input, error) {
 	in := aycoder.Input{Prompt: p.Prompt}
 	for _, m := range p.Images {
-		image, err := harness.Image("", m.Data)
+		image, err := shown(m.Type, m.Data)
 		if err != nil {
-			return in, invalid("an image of the prompt: " + err.Error())
+			return in, err
 		}
 		in.Parts = append(in.Parts, image)
 	}

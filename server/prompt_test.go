@@ -57,6 +57,7 @@ func TestPromptsThatAreRefused(t *testing.T) {
 	s.refused(400, "invalid_request", "POST", "/api/prompt", prompt(" "))
 	s.refused(400, "invalid_request", "POST", "/api/prompt", map[string]any{"prompt": "x", "more": 1})
 	s.refused(400, "invalid_request", "POST", "/api/prompt", map[string]any{"prompt": "x", "images": []any{map[string]any{"type": "text/html", "data": "AA=="}}})
+	s.refused(400, "invalid_request", "POST", "/api/prompt", map[string]any{"prompt": "x", "images": []any{map[string]any{"type": "image/png", "data": "iVBORw0KGgo="}}})
 	s.refused(404, "not_found", "POST", "/api/prompt", map[string]any{"prompt": "x", "session": "none"})
 	s.refused(404, "not_found", "POST", "/api/prompt", map[string]any{"prompt": "x", "session": "../../etc"})
 	s.refused(415, "media_type", "POST", "/api/prompt", prompt("x"), "Content-Type", "text/plain")
@@ -70,6 +71,14 @@ func TestPromptsThatAreRefused(t *testing.T) {
 	last := events[len(events)-1]
 	require.Contains(t, last.data, `"kind":"model_auth"`)
 	require.NotContains(t, last.data, "sk-secret")
+}
+
+// An image of a type that only some models take, as of phones, is for those.
+func TestPromptWithImageOfPhone(t *testing.T) {
+	m := script.New(script.Say("Hello."))
+	s := newSite(t, m).start()
+	s.ask(map[string]any{"prompt": "look", "images": []any{map[string]any{"type": "image/heic", "data": "AAAAGGZ0eXBoZWlj"}}})
+	require.Equal(t, &aycoder.Media{Type: "image/heic", Data: []byte("\x00\x00\x00\x18ftypheic")}, m.Requests()[0].Messages[0].Parts[0])
 }
 
 // A client that comes with the id of any event gets exactly what it misses: from the log, and after a restart from the
