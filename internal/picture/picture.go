@@ -13,7 +13,6 @@ import (
 	"hash/crc32"
 	"math"
 	"net/http"
-	"slices"
 )
 
 // MaxSide is the largest width and height in pixels that Anthropic and Amazon Bedrock take.
@@ -60,7 +59,7 @@ func (f *file) take(n int) []byte {
 // and their checksums must be right; readers do without the others.
 func png(f *file) bool {
 	f.take(8)
-	for !f.short {
+	for pixels := false; !f.short; {
 		size := int(binary.BigEndian.Uint32(f.take(4)) & math.MaxInt32)
 		if size > len(f.rest) {
 			return false
@@ -76,8 +75,10 @@ func png(f *file) bool {
 				return false
 			}
 			f.width, f.height = int(binary.BigEndian.Uint32(chunk[4:])), int(binary.BigEndian.Uint32(chunk[8:]))
+		case "IDAT":
+			pixels = true
 		case "IEND":
-			return true
+			return pixels
 		}
 	}
 	return false
@@ -163,7 +164,8 @@ func webp(f *file) bool {
 		if size > len(f.rest) {
 			return false
 		}
-		chunk := append(slices.Clip(f.take(size)), make([]byte, 10)...)
+		chunk := make([]byte, 10) // or its begin
+		copy(chunk, f.take(size))
 		var w, h int
 		switch string(head[:4]) {
 		case "VP8X":

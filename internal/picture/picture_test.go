@@ -58,6 +58,9 @@ func TestType(t *testing.T) {
 	profile := append(slices.Clone(images(t, 1, 1)["image/png"][:33]), "\x00\x00\x00\x02iCCP12sum?"...) // the sum is wrong, as in an image of a reference server
 	_, err := Type(append(profile, images(t, 1, 1)["image/png"][33:]...))
 	require.NoError(t, err)
+	whole := images(t, 1, 1)["image/png"]
+	_, err = Type(append(whole[:33:33], whole[len(whole)-12:]...))
+	require.ErrorIs(t, err, errWhole, "it has no pixels")
 	damaged := images(t, 70, 50)["image/png"]
 	damaged[len(damaged)/2]++
 	_, err = Type(damaged)
