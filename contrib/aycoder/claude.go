@@ -220,8 +220,8 @@ func (f *claudeFace) request(ctx context.Context, l *hostLine) {
 		return
 	}
 	f.mu.Lock()
-	rt := f.rt
-	if rt == nil && f.begun && r.Subtype != "mcp_message" && len(f.early) < maxQueued {
+	rt, begun := f.rt, f.begun
+	if rt == nil && begun && r.Subtype != "mcp_message" && r.Subtype != "interrupt" && len(f.early) < maxQueued {
 		f.early = append(f.early, l)
 		f.mu.Unlock()
 		return
@@ -232,9 +232,9 @@ func (f *claudeFace) request(ctx context.Context, l *hostLine) {
 	switch {
 	case r.Subtype == "mcp_message": // also while the session is being opened
 		err = f.fromServer(r.Server, r.Message)
-	case rt == nil:
-	case r.Subtype == "interrupt":
+	case r.Subtype == "interrupt" && begun: // at once, since messages that come after it are not meant
 		answer, err = f.interrupt(r.Cancel), nil
+	case rt == nil:
 	case r.Subtype == "set_permission_mode":
 		answer, err = map[string]any{"mode": r.Mode}, f.setMode(rt, r.Mode)
 	case r.Subtype == "set_model":

@@ -148,6 +148,20 @@ func (h *host) end() error {
 	return err
 }
 
+// An interrupt while the session is being opened takes back what was said before it, and not what is said after it.
+func TestClaudeEarlyInterrupt(t *testing.T) {
+	h := newClaudeHost(t)
+	h.send(`{'type':'control_request','request_id':'1','request':{'subtype':'initialize','sdkMcpServers':['mine']}}`)
+	require.Equal(t, "mine", h.next("control_request", "").Request.Server) // it waits for the server
+	h.send(`{'type':'user','uuid':'before','message':{'role':'user','content':'hi'}}` + "\n" +
+		`{'type':'control_request','request_id':'2','request':{'subtype':'interrupt','cancel_queued':true}}` + "\n" +
+		`{'type':'user','uuid':'after','message':{'role':'user','content':'hi'}}`)
+	r := h.next("control_response", "")
+	require.Equal(t, "2", r.Response.ID)
+	require.JSONEq(t, `{"still_queued":[],"cancelled":["before"]}`, string(r.Response.Response))
+	_ = h.end()
+}
+
 func TestClaudeRequests(t *testing.T) {
 	h := newClaudeHost(t)
 	h.send(`{'type':'control_request','request_id':'early','request':{'subtype':'interrupt'}}`)
