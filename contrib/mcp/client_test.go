@@ -640,6 +640,24 @@ func TestSaysNothingUnasked(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
+// An answer that broke off and goes on may take longer to do so.
+func TestResumedAnswerTakesItsTime(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	r, _ := dial(config.Server{URL: s.URL}, nil, time.Nanosecond)
+	defer r.close()
+	get := func(event string) int {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+		req.Header.Set("Last-Event-ID", event)
+		resp, err := r.RoundTrip(req)
+		require.NoError(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	require.Equal(t, http.StatusOK, get("7"))
+	require.Equal(t, http.StatusMethodNotAllowed, get(""))
+}
+
 // A call that was lost does not pass for one that was refused, as another one was meanwhile.
 func TestLostIsNotRefused(t *testing.T) {
 	server := sdkServer()

@@ -19,7 +19,7 @@ import (
 // A remote is what a connection to an address goes through.
 type remote struct {
 	base    *http.Transport
-	listen  *http.Transport // the same, for the first GET request
+	listen  *http.Transport // the same, for the first GET request for what the server says unasked
 	listens atomic.Bool     // it was made
 	headers map[string]string
 	login   *login                // nil if a login is out of the question
@@ -180,7 +180,7 @@ func (r *remote) send(req *http.Request, token string) (*http.Response, error) {
 		r.others.Add(1)
 	}
 	base := r.base
-	if req.Method == http.MethodGet && !r.listens.Swap(true) {
+	if req.Method == http.MethodGet && req.Header.Get("Last-Event-Id") == "" && !r.listens.Swap(true) { // and not of an answer that goes on
 		base = r.listen
 	}
 	resp, err := base.RoundTrip(req)
