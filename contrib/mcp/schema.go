@@ -17,6 +17,7 @@ func adapt(schema []byte) (adapted []byte, args map[string]string, err error) {
 	}
 	modern(v)
 	if m, ok := v.(map[string]any); ok {
+		delete(m, "$schema") // which may name an older draft, by which it would say something else now
 		args = rename(m)
 	}
 	adapted, err = json.Marshal(v)

@@ -27,6 +27,8 @@ func TestSchemasOfOldDrafts(t *testing.T) {
 		"an exclusive bound of nothing": {`{"type":"object","properties":{"n":{"exclusiveMinimum":true}}}`, `{"type":"object","properties":{"n":{}}}`},
 		"tuples of draft 7": {`{"type":"object","properties":{"a":{"type":"array","items":[{"type":"string"}],"additionalItems":false},"b":{"items":[{}]}}}`,
 			`{"type":"object","properties":{"a":{"type":"array","prefixItems":[{"type":"string"}],"items":false},"b":{"prefixItems":[{}]}}}`},
+		"the draft that it says": {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"items":[{}],"additionalItems":false}}}`,
+			`{"type":"object","properties":{"a":{"prefixItems":[{}],"items":false}}}`},
 		"array schema missing items": {`{"type":"object","properties":{"a":{"type":"array"},"b":{"anyOf":[{"type":["array","null"]}]}}}`,
 			`{"type":"object","properties":{"a":{"type":"array","items":{}},"b":{"anyOf":[{"type":["array","null"],"items":{}}]}}}`},
 		"property keys should match a pattern": {`{"type":"object","properties":{"$top":{"type":"integer"},"StartTime<":{"type":"string"},"top":{}},"required":["top","StartTime<"]}`,
