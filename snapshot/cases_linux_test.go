@@ -70,6 +70,23 @@ func TestFilesHeldByGit(t *testing.T) {
 	assert.Equal(t, "x\n", f.disk()["held"].Content)
 }
 
+// What the repository of another user holds is kept all the same: that user can take it away.
+func TestFilesHeldByAnother(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	f := newFilesTest(t, map[string]string{"a": "a\n"})
+	f.commit()
+	for _, name := range []string{".", ".git"} {
+		require.NoError(t, os.Chown(f.path(name), 12345, 12345))
+	}
+	start := f.node()
+	f.command(func() error { return os.Remove(f.path("a")) })
+	require.NoError(t, os.RemoveAll(f.path(".git")))
+	f.goTo(start)
+	assert.Equal(t, "a\n", f.disk()["a"].Content)
+}
+
 // No command of a repository's configuration runs when its commit is read, and neither does one
 // that git needs to fetch a missing blob.
 func TestFilesHostileRepository(t *testing.T) {

@@ -18,7 +18,7 @@ type repos map[string]*gitrepo.Repo
 func reposOf(ws *workspace.Workspace) repos {
 	all := repos{}
 	for _, r := range ws.Roots() {
-		all[r.Name] = &gitrepo.Repo{Dir: r.Dir}
+		all[r.Name] = &gitrepo.Repo{Dir: r.Dir, Own: true}
 	}
 	return all
 }

@@ -36,6 +36,7 @@ const (
 // would not, unless the configuration of the user allows it, which is not read.
 type Repo struct {
 	Dir string // of the work tree
+	Own bool   // repositories of other users, who can take away what they hold, are not read
 	// Stall is how long git may read or compute without writing anything, before it is ended. A file of the
 	// repository can be a pipe that nobody writes to. Default: 5 minutes.
 	Stall time.Duration
@@ -60,7 +61,11 @@ func (r *Repo) Run(ctx context.Context, in io.Reader, out func(io.Reader) error,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	cmd := exec.CommandContext(ctx, program, append([]string{"--no-replace-objects", "--no-optional-locks", "-c", "safe.directory=*"}, args...)...)
+	flags := []string{"--no-replace-objects", "--no-optional-locks"}
+	if !r.Own {
+		flags = append(flags, "-c", "safe.directory=*")
+	}
+	cmd := exec.CommandContext(ctx, program, append(flags, args...)...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.Dir, in, time.Second
 	none := os.DevNull + "/none"
 	cmd.Env = []string{"PATH=" + none, "GIT_EXEC_PATH=" + none, "HOME=" + none, "LC_ALL=C",
