@@ -315,7 +315,7 @@ func imageOf(kind, data string, ok bool) (aycoder.Part, error) {
 	return shown(kind, raw)
 }
 
-// shown returns an image. What is not of the types that all models take is for those that take it, and the others are told of it.
+// shown returns an image. Other types than those that all models take are for some models, and the others are told of one.
 func shown(kind string, data []byte) (*aycoder.Media, error) {
 	image, err := harness.Image("", data)
 	switch {

@@ -70,7 +70,7 @@ func TestFilesHeldByGit(t *testing.T) {
 	assert.Equal(t, "x\n", f.disk()["held"].Content)
 }
 
-// What the repository of another user holds is kept all the same: that user can take it away.
+// A file is kept although the repository of another user holds it: that user can take it away.
 func TestFilesHeldByAnother(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give files away")

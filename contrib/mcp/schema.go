@@ -56,7 +56,7 @@ func modern(v any) {
 		}
 		for key, x := range v {
 			switch key {
-			case "enum", "const", "default", "examples", "example", "dependentRequired": // they are no schemas
+			case "enum", "const", "default", "examples", "example", "dependentRequired": // data
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
 				named, _ := x.(map[string]any)
 				for _, x := range named {
