@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -231,20 +232,29 @@ func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer
 	return a, nil
 }
 
-// plain returns one form of those in which languages write a name: Client::new, Client#new, (*Client[K]).New and Client.new(int).
+// plain returns one form of those in which languages write a name: Client::new, Client#new, (*Client[K]).New, http.(*Client).New
+// and Client.new(int). The brackets of an operator of C++ are a part of its name.
 func plain(name string) string {
-	depth := 0 // of brackets
-	return strings.NewReplacer("::", ".", "#", ".").Replace(strings.Map(func(r rune) rune {
+	operator := ""
+	if i := strings.LastIndex(name, "operator"); i >= 0 {
+		if rest := name[i+len("operator"):]; rest != "" && !unicode.IsLetter(rune(rest[0])) {
+			name, operator = name[:i], name[i:]
+		}
+	}
+	depth, begins := 0, true // of brackets, and whether a part of the name begins
+	return strings.Map(func(r rune) rune {
 		switch {
+		case depth == 0 && begins && strings.ContainsRune("(*.", r):
 		case strings.ContainsRune("([<", r):
 			depth++
 		case strings.ContainsRune(")]>", r):
 			depth = max(depth-1, 0)
 		case depth == 0 && r != '*':
+			begins = r == '.'
 			return r
 		}
 		return -1
-	}, strings.TrimLeft(name, "(*")))
+	}, strings.NewReplacer("::", ".", "#", ".").Replace(name)) + operator
 }
 
 // undeclared returns the error for a name that is not declared below a path, with names that are.

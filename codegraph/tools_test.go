@@ -119,6 +119,31 @@ func TestToolsLookFirst(t *testing.T) {
 	require.Contains(t, out, "more lines are not shown")
 }
 
+// A name finds the declaration that it is of, in all forms in which languages, traces and documents write it, and no other.
+func TestFormsOfNames(t *testing.T) {
+	g, _ := open(t, "cart.go", "package cart\n\nfunc (c *Cart[K]) Add() {}\n", "other.go", "package cart\n\nfunc (c *Other) Add() {}\n",
+		"cart.cpp", "struct V { bool operator<(V o); V operator*(V o); V operator()(int i); V operator[](int i); };\n")
+	for name, want := range map[string]string{
+		"(*Cart[K]).Add":               "cart.go:3",
+		"example.com/cart.(*Cart).Add": "cart.go:3", // in a trace
+		"cart.(*Other[...]).Add":       "other.go:3",
+		"cart.(Other).Add":             "other.go:3",
+		"Cart::<u8>::Add":              "cart.go:3",
+		"V::operator<":                 "cart.cpp:1",
+		"V::operator*":                 "cart.cpp:1",
+		"V::operator()":                "cart.cpp:1",
+		"V<int>::operator[]":           "cart.cpp:1",
+	} {
+		args, err := json.Marshal(map[string]string{"name": name})
+		require.NoError(t, err)
+		res, err := toolNamed(t, g, "symbol").Call(t.Context(), aycoder.NewInvocation("1", "symbol", args, nil))
+		require.NoError(t, err, name)
+		out := res.Parts[0].(*aycoder.Text).Text
+		require.Contains(t, out, want, name)
+		require.NotContains(t, strings.ReplaceAll(out, want, ""), ".go:3", name)
+	}
+}
+
 // Declarations in a file of one line are listed, each cut, and a name that is declared very often is shown as often
 // as there is room.
 func TestToolsBoundTheirResults(t *testing.T) {
