@@ -195,15 +195,18 @@ func (x *session) compare(ctx context.Context, changes []change) (lines []string
 	return x.fresh(base, changes), true
 }
 
-// ofNewPackages returns the files of Go that were created in directories without others. gopls speaks of such a file before it
+// ofNewPackages returns the files of Go that were created in directories without other files of Go. gopls speaks of such a file before it
 // knows the package, and then says nothing more until something changes.
 func (x *session) ofNewPackages(changes []change, own map[string]bool) (names []string) {
 	known := map[string]bool{} // directories
+	isGo := func(name string) bool { return x.Languages[path.Ext(name)] == "go" }
 	for name := range x.docs.known {
-		known[path.Dir(name)] = known[path.Dir(name)] || !own[name]
+		if !own[name] && isGo(name) {
+			known[path.Dir(name)] = true
+		}
 	}
 	for _, ch := range changes {
-		if !ch.was && x.docs.open[ch.path] != nil && x.Languages[path.Ext(ch.path)] == "go" && !known[path.Dir(ch.path)] {
+		if !ch.was && x.docs.open[ch.path] != nil && isGo(ch.path) && !known[path.Dir(ch.path)] {
 			names = append(names, ch.path)
 		}
 	}

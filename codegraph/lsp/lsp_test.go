@@ -132,8 +132,8 @@ func TestFirstEditCreatesAFile(t *testing.T) {
 // gopls finds no errors in a file of a package that it does not know yet, and says nothing more until something changes.
 func TestFirstFileOfAPackage(t *testing.T) {
 	s := fake("unloaded")
-	s.Languages = map[string]string{".go": "go"}
-	w := newWorld(t, map[string]string{"a.go": "one\n"}, lsp.WithServer(s), lsp.WithWait(time.Minute))
+	s.Languages, s.Watch = map[string]string{".go": "go"}, []string{"go.mod"}
+	w := newWorld(t, map[string]string{"a.go": "one\n", "b/go.mod": "module b\n"}, lsp.WithServer(s), lsp.WithWait(time.Minute))
 	require.Empty(t, w.save("a.go", "two\n"))
 	require.Equal(t, "\nwritten; new errors:\nb/b.go:1: mine (E1)\n", w.save("b/b.go", "error: mine\n"))
 }
