@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -181,24 +182,18 @@ func (x *session) compare(ctx context.Context, changes []change) (lines []string
 			after = append(after, ch.path)
 		}
 	}
-	if base == nil || !x.settle(ctx, x.probe(after)) {
-		x.owed = base
+	if base == nil || !x.settle(ctx, x.probe(after)) || !x.settleNew(ctx, changes, own) {
+		x.owed = cmp.Or(base, x.owed)
 		return nil, false
 	}
 	x.owed = nil
-	if names := x.ofNewPackages(changes, own); len(names) > 0 {
-		for _, name := range names {
-			x.resend(name, x.docs.open[name].text)
-		}
-		x.settle(ctx, names)
-	}
 	return x.fresh(base, changes), true
 }
 
-// ofNewPackages returns the files of Go that were created in directories without other files of Go. gopls speaks of such a file before it
-// knows the package, and then says nothing more until something changes.
-func (x *session) ofNewPackages(changes []change, own map[string]bool) (names []string) {
-	known := map[string]bool{} // directories
+// settleNew waits for what the server says of files of Go that were created in directories without others. gopls speaks of
+// such a file before it knows the package, and then says nothing more until something changes.
+func (x *session) settleNew(ctx context.Context, changes []change, own map[string]bool) bool {
+	known, names := map[string]bool{}, []string{} // known are directories
 	isGo := func(name string) bool { return x.Languages[path.Ext(name)] == "go" }
 	for name := range x.docs.known {
 		if !own[name] && isGo(name) {
@@ -206,11 +201,12 @@ func (x *session) ofNewPackages(changes []change, own map[string]bool) (names []
 		}
 	}
 	for _, ch := range changes {
-		if !ch.was && x.docs.open[ch.path] != nil && isGo(ch.path) && !known[path.Dir(ch.path)] {
+		if d := x.docs.open[ch.path]; d != nil && !ch.was && isGo(ch.path) && !known[path.Dir(ch.path)] {
 			names = append(names, ch.path)
+			x.resend(ch.path, d.text)
 		}
 	}
-	return names
+	return len(names) == 0 || x.settle(ctx, names)
 }
 
 // owes reports whether the errors before are those before the last edit, whose errors have not come in time.

@@ -225,10 +225,19 @@ func (f *fakeServer) opened(m *fakeMessage) {
 	case "mute":
 		return
 	case "unloaded": // as gopls is for a file of a new package
-		if m.Method == "textDocument/didOpen" {
+		switch {
+		case version >= 5:
+		case m.Method == "textDocument/didOpen":
 			publish(uri, version, []any{})
 			return
+		case strings.Contains(f.texts[uri], "late"):
+			f.remember("waits")
+			return
 		}
+		for uri, text := range f.texts {
+			publish(uri, version, errorsOf(text))
+		}
+		return
 	case "hangs":
 		select {}
 	case "dies":
@@ -249,8 +258,8 @@ func (f *fakeServer) opened(m *fakeMessage) {
 		for {
 			fmt.Print("Content-Length: 5; ")
 		}
-	case "asleep": // until it is told of the fourth version
-		if version < 4 {
+	case "asleep": // until it is told of the sixth version
+		if version < 6 {
 			f.remember("waits")
 			return
 		}

@@ -138,6 +138,25 @@ func TestFirstFileOfAPackage(t *testing.T) {
 	require.Equal(t, "\nwritten; new errors:\nb/b.go:1: mine (E1)\n", w.save("b/b.go", "error: mine\n"))
 }
 
+// What it says too late of such a file follows the next edit.
+func TestLateErrorsOfAPackage(t *testing.T) {
+	s := fake("unloaded")
+	s.Languages = map[string]string{".go": "go"}
+	w := newWorld(t, map[string]string{"a.go": "one\n", "c.go": "one\n"}, lsp.WithServer(s), lsp.WithWait(time.Minute))
+	require.Empty(t, w.save("a.go", "two\n"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		timed.Until(t, func() bool { return strings.Contains(w.log(), "waits") }, "the server to be late")
+		cancel()
+	})
+	r, err := w.edit(ctx, aycoder.NewInvocation("1", "write_file", []byte(`{"path":"b/b.go","content":"error: late\n"}`), nil))
+	require.NoError(t, err)
+	require.Len(t, r.Parts, 1)
+	wg.Wait()
+	require.Equal(t, "\nwritten; new errors:\nb/b.go:1: late (E1)\n", w.save("c.go", "two\n"))
+}
+
 // Errors that came too late for their edit follow the next one.
 func TestLateErrors(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.fake": "one\ntwo\n"}, lsp.WithServer(fake("slow")), lsp.WithWait(time.Minute))
@@ -156,10 +175,12 @@ func TestLateErrors(t *testing.T) {
 	require.Equal(t, "\nwritten; new errors:\na.fake:3: late (E1)\n", w.save("a.fake", "zero\none\nerror: late\n"))
 }
 
-// A file that is created had no errors before, also if the server is still busy.
+// A file that is created had no errors before, also if the server is still busy, and when others are edited then.
 func TestLateErrorsOfANewFile(t *testing.T) {
-	w := newWorld(t, map[string]string{"a.fake": "one\n"}, lsp.WithServer(fake("asleep")), lsp.WithWait(time.Minute))
-	for i, args := range []string{`{"path":"a.fake","content":"two\n"}`, `{"path":"b.fake","content":"error: mine\n"}`} {
+	w := newWorld(t, map[string]string{"a.fake": "one\n", "c.fake": "one\n"}, lsp.WithServer(fake("asleep")), lsp.WithWait(time.Minute))
+	for i, args := range []string{
+		`{"path":"a.fake","content":"two\n"}`, `{"path":"b.fake","content":"error: mine\n"}`, `{"path":"c.fake","content":"two\n"}`,
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -167,6 +188,7 @@ func TestLateErrorsOfANewFile(t *testing.T) {
 			cancel()
 		})
 		w.ws.Seen().Add("a.fake", "one\n")
+		w.ws.Seen().Add("c.fake", "one\n")
 		r, err := w.edit(ctx, aycoder.NewInvocation("1", "write_file", []byte(args), nil))
 		require.NoError(t, err)
 		require.Len(t, r.Parts, 1)
