@@ -48,7 +48,7 @@ func randomChunks(rng *rand.Rand) (all []string) {
 	kind, index, call := 0, 0, 0
 	for range 4 + rng.IntN(30) {
 		if rng.IntN(4) == 0 {
-			kind, call = rng.IntN(9), rng.IntN(3)
+			kind, call = rng.IntN(10), rng.IntN(3)
 		}
 		text := string(quotedText(rng))
 		delta, tail := "", ""
@@ -66,6 +66,8 @@ func randomChunks(rng *rand.Rand) (all []string) {
 		case 8:
 			index = rng.IntN(2)
 			delta = `"role":"assistant","content":` + text
+		case 9:
+			delta = `"reasoning":"r","content":` + text + `,"content":""`
 		}
 		if rng.IntN(3) == 0 {
 			tail = fmt.Sprintf(`,"obfuscation":"%s"`, strings.Repeat("x", rng.IntN(5)))

@@ -410,9 +410,11 @@ func (c *chatChoice) field(r *rawjson.Reader) {
 
 // text reads a text.
 func (c *chatChoice) text(r *rawjson.Reader, to *string) {
-	from := r.Offset()
+	from, before := r.Offset(), *to
 	if *to, _ = r.View(); *to != "" {
 		c.place = rawjson.Place{From: from, To: r.Offset()}
+	} else if before != "" { // the name is there twice
+		c.place = rawjson.Place{}
 	}
 }
 
