@@ -138,7 +138,7 @@ func TestFirstFileOfAPackage(t *testing.T) {
 	require.Equal(t, "\nwritten; new errors:\nb/b.go:1: mine (E1)\n", w.save("b/b.go", "error: mine\n"))
 }
 
-// What it says too late of such a file follows the next edit.
+// Errors of such a file that come too late follow the next edit.
 func TestLateErrorsOfAPackage(t *testing.T) {
 	s := fake("unloaded")
 	s.Languages = map[string]string{".go": "go"}
