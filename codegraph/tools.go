@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/codegraph/source"
@@ -237,7 +236,8 @@ func (g *Graph) symbol(ctx context.Context, s *Snapshot, in symbolArgs) (*answer
 func plain(name string) string {
 	operator := ""
 	if i := strings.LastIndex(name, "operator"); i >= 0 {
-		if rest := name[i+len("operator"):]; rest != "" && !unicode.IsLetter(rune(rest[0])) {
+		rest := name[i+len("operator"):]
+		if strings.IndexAny(rest, "+-*/%^&|~!=<>,") == 0 || strings.HasPrefix(rest, "()") || strings.HasPrefix(rest, "[]") {
 			name, operator = name[:i], name[i:]
 		}
 	}

@@ -122,6 +122,7 @@ func TestToolsLookFirst(t *testing.T) {
 // A name finds the declaration that it is of, in all forms in which languages, traces and documents write it, and no other.
 func TestFormsOfNames(t *testing.T) {
 	g, _ := open(t, "cart.go", "package cart\n\nfunc (c *Cart[K]) Add() {}\n", "other.go", "package cart\n\nfunc (c *Other) Add() {}\n",
+		"operator/run.go", "package operator\n\nfunc (t *Task) Run() {}\n",
 		"cart.cpp", "struct V { bool operator<(V o); V operator*(V o); V operator()(int i); V operator[](int i); };\n")
 	for name, want := range map[string]string{
 		"(*Cart[K]).Add":               "cart.go:3",
@@ -129,6 +130,7 @@ func TestFormsOfNames(t *testing.T) {
 		"cart.(*Other[...]).Add":       "other.go:3",
 		"cart.(Other).Add":             "other.go:3",
 		"Cart::<u8>::Add":              "cart.go:3",
+		"m/operator.(*Task).Run(int)":  "operator/run.go:3",
 		"V::operator<":                 "cart.cpp:1",
 		"V::operator*":                 "cart.cpp:1",
 		"V::operator()":                "cart.cpp:1",
