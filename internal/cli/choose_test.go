@@ -161,7 +161,7 @@ func TestCodeCommand(t *testing.T) {
 	}
 	out, _, code := runs()
 	require.Equal(t, exitOK, code)
-	inOrder(t, out, "1 commits of 1 people", "Go", "1 ", "people")
+	inOrder(t, out, "commits 1, merges 0, people 1", "Go", "1 ", "people")
 	require.NotContains(t, out, "\x1b")
 	out, _, _ = runs("owners", "a.go")
 	require.Contains(t, out, "a@example.com")
