@@ -92,6 +92,8 @@ func TestPlan(t *testing.T) {
 
 		{"blank lines around", "a\nb\nc\n", "\n\nb\n\n", "\n\nB\n\n", "a\nB\nc\n", []editmatch.Level{blank}},
 		{"blank line before, no last newline", "if x {\n  }\n\n}", "\n}\n", "\n]\n", "if x {\n  }\n\n]", []editmatch.Level{ends}},
+		{"blanks for a last line, which goes", "a\n    ", "a\n\n", "b\n", "b", []editmatch.Level{ends, tail}},
+		{"the same, indented", "\ta\n    ", "  a\n\n", "  b\n", "\tb", []editmatch.Level{ends, tail, editmatch.Indentation}},
 		{"blank lines after, with blanks in new", "c\nz\n", "c\n\n\n", "d\n    \n\n", "d\nz\n", []editmatch.Level{blank}},
 		{"blank line before, gone in new", "x\nb  \nc\n", "\n\nb\nc\n", "b\nd\n", "x\nb  \nd\n",
 			[]editmatch.Level{tail, blank}},

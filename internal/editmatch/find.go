@@ -313,8 +313,9 @@ func (h *hit) apart(next *hit) {
 	}
 }
 
-// ended reports whether the old string ends in a line break.
-func (p *pair) ended() bool { return len(p.old) > 1 && p.old[len(p.old)-1] == "" }
+// ended reports whether the old string ends in a line break. At the end of the text, what is behind
+// the last one is a line, of blanks.
+func (p *pair) ended() bool { return !p.atEnd && len(p.old) > 1 && p.old[len(p.old)-1] == "" }
 
 // column returns the position in the text of a column of a layer. There is none
 // within a character.
