@@ -116,14 +116,19 @@ func (d *Decoder) Flush(at time.Time) []Key {
 	if d.state == inString || d.state == inParams {
 		d.state, d.rest = inKeys, nil
 	}
-	if d.state == inAfter { // no end has come
+	if d.state == inAfter { // no end has come; what has begun a sequence waits as long as ever
 		d.state = inKeys
+		return d.decode(nil, d.last, len(d.rest), false)
 	}
 	return d.decode(nil, at, len(d.rest), true)
 }
 
 // End is Flush at the end of the input: a paste that was not closed is complete.
 func (d *Decoder) End(at time.Time) []Key {
+	if d.state == inAfter {
+		keys := d.Flush(at)
+		return append(keys, d.End(at)...)
+	}
 	if d.state != inPaste && d.state != inLines {
 		return append(d.flushLine(), d.Flush(at)...)
 	}

@@ -82,6 +82,17 @@ func TestInput(t *testing.T) {
 		}
 		require.Equal(t, tty.Enter, (<-in.Keys()).Name)
 
+		// The mark of a second paste may come in two parts.
+		go func() {
+			types("\x1b[200~one\x1b[201~\x1b[20")
+			time.Sleep(50 * time.Millisecond)
+			types("0~two\rthree\x1b[201~")
+		}()
+		for _, want := range []string{"one", "two\nthree"} {
+			k := <-in.Keys()
+			require.Equal(t, []string{tty.Paste, want}, []string{k.Name, k.Text})
+		}
+
 		// Keys have the time of their read, whenever they are received.
 		start = time.Now()
 		types("yn")
