@@ -747,9 +747,9 @@ func TestRulesForMisnamedTools(t *testing.T) {
 	}
 	user := filepath.Join(t.TempDir(), "config.toml")
 	var text strings.Builder
-	text.WriteString("tools.disabled = [\"fetch\"]\n")
+	text.WriteString("tools.disabled = [\"fetch\"]\nagent_servers.acme.command = \"acme\"\n")
 	for _, tool := range []string{
-		"bash", "fetch", "network", "recall", "ba*", "mcp__docs__read", "deploy", // which are or may be there
+		"bash", "fetch", "network", "recall", "ba*", "{edit_file,bash}", "read_fil?", "mcp__docs__read", "deploy", "acme_permission", // which are or may be there
 		"Bash", "Bash", "Edit", "wriet_file", "bash:rm *", "Bash(rm *)",
 	} {
 		text.WriteString(rule(tool))
@@ -762,7 +762,10 @@ func TestRulesForMisnamedTools(t *testing.T) {
 	require.NoError(t, os.WriteFile(user, []byte(text.String()), 0o600))
 	follow, err := config.NewReloader(config.WithUserFile(user))
 	require.NoError(t, err)
-	rt := open(t, project(t, nil), harness.WithReloader(follow), harness.WithClient(script.New(script.Say("ok"), script.Say("ok"))))
+	agent := func(name string, _ config.AgentServer, _ func() tools.FS, _ *tools.Masker, _ ...aycoder.Option) (aycoder.Tool, error) {
+		return aycoder.NewTool(name, "Works.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) { return nil, nil })
+	}
+	rt := open(t, project(t, nil), harness.WithReloader(follow), harness.WithAgentServers(agent), harness.WithClient(script.New(script.Say("ok"), script.Say("ok"))))
 	require.Equal(t, []string{
 		note("Bash", "bash"), note("Edit", "edit_file, multi_edit, apply_patch"), note("wriet_file", "write_file"),
 		note("bash:rm *", "bash, and the rest as the pattern"), note("Bash(rm *)", "bash, and the rest as the pattern"),
@@ -772,7 +775,7 @@ func TestRulesForMisnamedTools(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(user, []byte(text.String()+rule("Read")), 0o600))
 	require.NoError(t, rt.Reload(t.Context()))
-	require.Equal(t, []string{note("Read", "read_file"), "config: the configuration has changed:\napproval.rules: 13 entries → 14 entries"}, run(t, rt, "hi"))
+	require.Equal(t, []string{note("Read", "read_file"), "config: the configuration has changed:\napproval.rules: 16 entries → 17 entries"}, run(t, rt, "hi"))
 }
 
 // The conversation, the list of tasks and the mode survive the runtime.

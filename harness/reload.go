@@ -453,6 +453,9 @@ func (b *builder) misnamed(c config.Settings) (notes []string) {
 			others[n] = append(others[n], name)
 		}
 	}
+	for _, t := range b.OtherAgents { // whose questions are calls
+		names = append(names, t.Spec().Name+"_permission")
+	}
 	look := func(key, name, with string) {
 		tool := name
 		if i := strings.IndexAny(name, ":("); i >= 0 { // as in "bash:go test *"
@@ -460,7 +463,7 @@ func (b *builder) misnamed(c config.Settings) (notes []string) {
 		} else {
 			with = ""
 		}
-		if strings.Contains(tool, "*") || strings.HasPrefix(tool, "mcp__") {
+		if strings.ContainsAny(tool, `*?[{\`) || strings.HasPrefix(tool, "mcp__") {
 			return
 		}
 		meant := others[tool]
