@@ -250,7 +250,7 @@ func isLink(ctx context.Context, ws FS, name string) bool {
 // one: without it, the last line would not count as a place for lines that are further up, too.
 func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, error) {
 	var j journal
-	missing := ""
+	missing, kept := "", strings.HasSuffix(text, "\r")
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		missing = lineEnd(text)
 	}
@@ -276,7 +276,12 @@ func inChunks(ctx context.Context, text string, chunks []patch.Chunk) (*edited, 
 				"the file would get longer than %d MB; change it with bash", maxEdited>>20)
 		}
 	}
-	return j.edited(strings.TrimSuffix(text, missing)), nil
+	if missing != "" { // or the break of a line before the last one, which went
+		if text = strings.TrimSuffix(text, "\n"); !kept {
+			text = strings.TrimSuffix(text, "\r")
+		}
+	}
+	return j.edited(text), nil
 }
 
 // lineEnd returns what ends the first line of a text.

@@ -47,6 +47,9 @@ func TestPatchUpdates(t *testing.T) {
 		{"the end, without a line end", "a\nb\na", "@@\n-a\n+A\n*** End of File\n", "a\nb\nA"},
 		{"the order tells, without a line end", "}\nx\n}", "@@\n-x\n+y\n@@\n }\n+z\n", "}\ny\n}\nz"},
 		{"the end of crlf, without a line end", "a\r\nb", "@@\n b\n+c\n*** End of File\n", "a\r\nb\r\nc"},
+		{"the last line goes, other line ends", "a\nb\r\nc", "@@\n b\n-c\n", "a\nb"},
+		{"the last line goes, other line ends first", "a\r\nb\nc", "@@\n b\n-c\n", "a\r\nb"},
+		{"a carriage return at the end", "a\r", "@@\n-a\n+b\n", "b\r"},
 		{"more at the end", "a\n", "@@\n+b\n", "a\nb\n"},
 		{"more at the end, marked", "a\r\nb", "@@ f\n+c\n*** End of File\n", "a\r\nb\r\nc\r\n"},
 		{"more at the end, crlf in a line", "a\r\n", "@@\n+b\r\n+c\n", "a\r\nb\r\nc\r\n"},
@@ -225,7 +228,6 @@ func TestPatchBounded(t *testing.T) {
 	assert.Contains(t, w.fails("too_large", "apply_patch", patchText(many.String())), "at most 256 files")
 }
 
-// A patch that replaces the whole of one text by another produces the other.
 // TestPatchesAtRandom makes patches of changes that it knows, with a line around each, for texts whose lines are often alike. A
 // patch makes its change, or says that it is not clear where.
 func TestPatchesAtRandom(t *testing.T) {
@@ -277,6 +279,7 @@ func TestPatchesAtRandom(t *testing.T) {
 	require.Greater(t, made, 3000)
 }
 
+// A patch that replaces the whole of one text by another produces the other.
 func FuzzApplyPatch(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nB\nc\n", byte(0))
 	f.Add("\n\n", "a\n", byte(1))
