@@ -54,13 +54,16 @@ func (c *chat) images(text string) (parts []aycoder.Part) {
 			continue
 		}
 		f, err := c.session.Files.Open(m[1])
+		if blanks && err != nil && !errors.Is(err, fs.ErrPermission) {
+			continue
+		}
 		if err == nil {
 			var image *aycoder.Media
 			if image, err = readImage(m[1], f); err == nil {
 				parts = append(parts, image)
 			}
 		}
-		if err != nil && !(blanks && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil {
 			c.prose(notice, cleanLine(fmt.Sprintf("! the model gets only the name of @%s: %v", m[1], err)))
 		}
 	}

@@ -88,12 +88,13 @@ func TestImagesOfALine(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(t.TempDir(), "out.png"), pixel, 0o644))
 	s := newService(t, says("I see.", "end_turn"))
 	shown := chats(t, s, "look at @a.png and x@a.png\n@no.png @../out.png @gone.jpg what?\n"+
-		"see @Screen Shot 1.png, @a.png and @dir or a.png, @x or ./../a.png, @x or ../a.png\n", options{})
+		"see @Screen Shot 1.png, @a.png and @dir or a.png, @x or ./../a.png, @x or ../a.png\n"+
+		"@dir/"+strings.Repeat("a long line and ", 20)+"a.png, @no.png/x or a.png, @/x or a.png\n", options{})
 	inOrder(t, shown, "I see.", "only the name of @no.png: it is text/plain", "only the name of @../out.png", "only the name of @gone.jpg", "I see.")
 	require.Equal(t, 1, strings.Count(s.requests()[0], `"type":"image"`))
 	require.Equal(t, 1, strings.Count(s.requests()[1], `"type":"image"`), "that of the first line")
 	require.Equal(t, 3, strings.Count(s.requests()[2], `"type":"image"`), "two more")
-	require.NotRegexp(t, "@dir|@x", shown, "these are no names")
+	require.NotRegexp(t, "@dir|@x|@no.png/|@/x", shown, "these are no names")
 }
 
 // Ctrl-V puts an image of the clipboard into the line, or says why it does not.
