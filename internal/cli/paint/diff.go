@@ -80,7 +80,7 @@ func (d *differ) line(l look, text string) {
 
 // title adds the name of a file, how much of it changes, and what else is known of it.
 func (d *differ) title(f *patchFile) {
-	if len(f.hunks) > 0 {
+	if len(f.hunks) > 0 || f.plus+f.minus > 0 {
 		f.notes = slices.Insert(f.notes, 0, fmt.Sprintf("+%d %s%d", f.plus, d.style.glyph("−", "-"), f.minus))
 	}
 	right := strings.Join(f.notes, d.style.glyph(" · ", " - "))

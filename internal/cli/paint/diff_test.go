@@ -51,13 +51,15 @@ func TestDiffOfLongNames(t *testing.T) {
 func TestDiffLeavesOut(t *testing.T) {
 	t.Parallel()
 	head := func(text string) string {
-		text = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,9 @@\n+1\n" + text + "\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+[3 hunks left out: +5 -5]\n"
+		text = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,9 @@\n+1\n" + text + "\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+[3 hunks left out: +5 -5]\n--- a/z\n+++ b/z\n[1 hunk left out, from line 1 on: +5 -6 lines]\n"
 		lines := paint.Diff(text, paint.Style{Width: 60, Plain: true}, paint.DiffOptions{})
 		require.Contains(t, lines, "y  +1 -1")
+		require.Contains(t, lines, "z  +5 -6")
 		return lines[0]
 	}
 	require.Equal(t, "x  +9 -0", head("[8 lines of this hunk left out: +8 -0]"))
 	require.Equal(t, "x  +6 -7", head("[9 lines of this hunk left out: +2 -3]\n[2 hunks left out, from line 12 on: +3 -4 lines]"))
+	require.Equal(t, "x  +6 -4", head("[8 lines of this hunk left out: +4 -2]\n@@ -9 +9 @@\n-9\n+9\n[1 line of this hunk left out: +0 -1]"))
 	require.Equal(t, "x  +2 -0 - not all of it", head("+2\n[70 bytes are left out here]\n+9")[:24])
 }
 

@@ -38,6 +38,7 @@ type patchParser struct {
 	files    []patchFile
 	old, now int // lines that are left of the hunk
 	named    bool
+	title    int // of the last file that has one
 }
 
 func parsePatch(unified string) []patchFile {
@@ -72,9 +73,9 @@ func (p *patchParser) inHunk(line string) bool {
 	sign, text := line[0], line[1:]
 	switch sign {
 	case '-':
-		p.old, f.minus = p.old-1, f.minus+1
+		p.old, p.titled().minus = p.old-1, p.titled().minus+1
 	case '+':
-		p.now, f.plus = p.now-1, f.plus+1
+		p.now, p.titled().plus = p.now-1, p.titled().plus+1
 	case '\n': // a tool has removed the blank at the end of the line
 		sign, text = ' ', line
 		fallthrough
@@ -103,10 +104,11 @@ func (p *patchParser) outside(line string) {
 	} else if name, ok := strings.CutPrefix(bare, "+++ "); ok {
 		p.rename(name)
 	} else if !p.hunk(bare) && !p.note(bare) {
-		if m := leftOut.FindStringSubmatch(bare); m != nil {
+		m := leftOut.FindStringSubmatch(bare)
+		if m != nil {
 			p.cut(m[1], m[2])
 		}
-		if len(p.file().hunks) > 0 {
+		if m != nil || len(p.file().hunks) > 0 {
 			p.begin()
 		}
 		p.file().text = append(p.file().text, bare)
@@ -116,13 +118,17 @@ func (p *patchParser) outside(line string) {
 // leftOut is a line about what a preview leaves out, with the numbers of lines, or of bytes only.
 var leftOut = regexp.MustCompile(`^\[.* left out(?: here|.*: \+(\d+) -(\d+).*)\]$`)
 
-// cut counts lines of the last hunk, or behind it, that are left out. A number of bytes does not tell how many these are.
-func (p *patchParser) cut(plus, minus string) {
-	i := len(p.files) - 1
-	for i > 0 && len(p.files[i].hunks) == 0 { // its text is what follows the hunks of the file before
-		i--
+// titled returns the file whose title counts what comes: hunks behind a line that is not of the diff have none.
+func (p *patchParser) titled() *patchFile {
+	if p.file().name != "" {
+		p.title = len(p.files) - 1
 	}
-	f := &p.files[i]
+	return &p.files[p.title]
+}
+
+// cut counts lines that are left out. A number of bytes does not tell how many these are.
+func (p *patchParser) cut(plus, minus string) {
+	f := p.titled()
 	if plus == "" {
 		f.notes = append(f.notes, "not all of it")
 		return
@@ -134,6 +140,7 @@ func (p *patchParser) cut(plus, minus string) {
 
 // begin begins another file.
 func (p *patchParser) begin() {
+	p.titled()
 	p.files, p.named = append(p.files, patchFile{}), false
 }
 
