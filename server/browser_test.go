@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -382,12 +383,17 @@ func TestPageInBrowser(t *testing.T) {
 }
 
 // A prompt that is sent as soon as the page says that a run is over begins the next run, even while the connection of the
-// first one is still open, and also when the run is over before the page knows it.
+// first one is still open, and also when the run is over before the page knows it. It is sent once, and what is entered
+// meanwhile stays.
 func TestPromptRightAfterTheEnd(t *testing.T) {
 	b := newBrowser(t)
 	s := newSite(t, commanded(nil), server.WithToken(token)).start()
-	paths := make(chan string, 3)
+	paths := make(chan string, 4)
+	var prompts atomic.Int32
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/prompt" {
+			prompts.Add(1)
+		}
 		s.srv.ServeHTTP(w, r)
 		if strings.HasSuffix(r.URL.Path, "/events") {
 			paths <- r.URL.Path
@@ -410,4 +416,9 @@ func TestPromptRightAfterTheEnd(t *testing.T) {
 	prompt("hello again", 2)
 	b.eval(fmt.Sprintf(`run = %q`, strings.Split(<-paths, "/")[3]))
 	prompt("and again", 3)
+	b.write("twice")
+	b.eval(`send(); send(); $("prompt").value = "draft"`)
+	b.until(`document.getElementById("state").textContent === "Done." && document.querySelectorAll(".answer strong").length === 4`)
+	require.EqualValues(t, 4, prompts.Load())
+	b.until(`$("prompt").value === "draft"`)
 }

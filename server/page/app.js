@@ -288,26 +288,38 @@ function working(yes) {
 	if (yes) say("Working …");
 }
 
+// send sends what is in the box, once: what is entered meanwhile stays there.
+let sending = false;
 const send = report(async () => {
 	const words = $("prompt").value.trim();
-	if (!words) return;
+	if (!words || sending) return;
+	sending = true;
+	$("prompt").value = "";
+	try {
+		await deliver(words);
+	} catch (e) {
+		$("prompt").value = [words, $("prompt").value].filter(Boolean).join("\n");
+		throw e;
+	} finally {
+		sending = false;
+	}
+});
+
+async function deliver(words) {
 	if (run) {
 		const late = await api("api/runs/" + run + "/steer", { text: words }).catch((e) => { if (e.kind !== "over") throw e; return e; });
-		if (!late) {
-			$("prompt").value = "";
-			return say("The message goes to the model with its next turn.");
-		}
+		if (!late) return say("The message goes to the model with its next turn.");
+		await open(session); // its end has not come yet
 	}
 	const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 	const started = await api("api/prompt", session ? { prompt: words, session } : { prompt: words }, { headers: { "Idempotency-Key": key } });
-	$("prompt").value = "";
 	session = started.session;
 	location.hash = session;
 	put(el("div", { class: "user" }, words));
 	talk.turn = [];
 	list();
 	follow(started.run);
-});
+}
 
 const list = report(async () => {
 	const { sessions } = await api("api/sessions");
