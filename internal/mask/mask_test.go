@@ -140,8 +140,6 @@ func TestNearMisses(t *testing.T) {
 	t.Logf("%d texts", len(misses))
 }
 
-// Each session has a masker, so its size counts in programs with many sessions. The rules
-// alone would be thousands of allocations.
 func TestHashInAList(t *testing.T) {
 	r := newSource(1)
 	for _, hash := range []string{"$2b$12$" + r.an(53), "$argon2id$v=19$m=65536,t=3,p=4$" + r.an(22) + "$" + r.an(43)} {
@@ -151,6 +149,8 @@ func TestHashInAList(t *testing.T) {
 	}
 }
 
+// Each session has a masker, so its size counts in programs with many sessions. The rules
+// alone would be thousands of allocations.
 func TestMaskersShareRules(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { New("the-value-of-a-variable") }); n > 100 {
 		t.Errorf("%v allocations for a masker", n)
