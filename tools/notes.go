@@ -114,9 +114,10 @@ func (n *note) told(f *edit.FileResult, proposed string, whole bool) string {
 	if f.Written {
 		did = "applied"
 	}
-	if f.Written && whole && 0 <= n.From && n.From < n.To && n.To <= len(proposed) && f.Content == proposed {
+	to := min(n.To, len(proposed)) // without the line break that a patch is applied with
+	if f.Written && whole && 0 <= n.From && n.From < to && f.Content == proposed {
 		first := strings.Count(proposed[:n.From], "\n") + 1
-		text := strings.TrimSuffix(proposed[n.From:n.To], "\n")
+		text := strings.TrimSuffix(proposed[n.From:to], "\n")
 		now = fmt.Sprintf("; lines %d-%d now read:]\n%s", first, first+strings.Count(text, "\n"),
 			quote(text, first))
 	}

@@ -164,6 +164,15 @@ func TestSeenIsBounded(t *testing.T) {
 	assert.Empty(t, w.ws.Seen().Contents("large"), "nor by a search")
 }
 
+// The last line is quoted, too, if the file ends without a line break.
+func TestQuotedLastLine(t *testing.T) {
+	w := newWorld(t, map[string]string{"f": "a\n\tb"})
+	w.ok("read_file", args{"path": "f"})
+	text := w.ok("apply_patch", patchText("*** Update File: f\n@@\n-    b\n+    c\n"))
+	assert.Equal(t, "a\n\tc", w.read("f"))
+	assert.Contains(t, text, "found in lines 2-2; lines 2-2 now read:]\n     2\t\tc\n")
+}
+
 // The quoted lines are those of the file after all edits.
 func TestQuotedLinesAreThoseOfTheFile(t *testing.T) {
 	w := newWorld(t, map[string]string{"f": "\ta\n\tb\nc\n"})
