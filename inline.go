@@ -37,6 +37,7 @@ func (a inline) Run(ctx context.Context, in Input, opts ...RunOption) iter.Seq2[
 			return
 		}
 		r.here, r.body = inlineReader{}, yield
+		// The rest repeats that of Loop.Run: a function that both call makes the smallest program 20 kB larger.
 		if !r.drive(ctx, yield) {
 			return
 		}

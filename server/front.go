@@ -10,6 +10,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/picture"
 )
 
 // Front ends that exist speak other forms: see agui.go and uistream.go. They differ from the API in three ways. The
@@ -321,7 +322,7 @@ func shown(kind string, data []byte) (*aycoder.Media, error) {
 	switch {
 	case err == nil:
 		return image, nil
-	case len(data) == 0 || !strings.HasPrefix(kind, "image/") || slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}, kind):
+	case len(data) == 0 || !strings.HasPrefix(kind, "image/") || picture.Known(kind):
 		return nil, invalid("an image: " + err.Error())
 	}
 	return &aycoder.Media{Type: kind, Data: data}, nil

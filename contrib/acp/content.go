@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/aycoder/aycoder"
 	"github.com/aycoder/aycoder/harness"
+	"github.com/aycoder/aycoder/internal/picture"
 )
 
 // content makes the input of a run of a prompt. Texts and links stay in their order; what is embedded comes before them.
@@ -77,7 +77,7 @@ func appendMedia(parts []aycoder.Part, kind, name, data string) ([]aycoder.Part,
 	switch {
 	case err == nil:
 		return append(parts, image), nil
-	case slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}, kind):
+	case picture.Known(kind):
 		return nil, invalid("an image in a prompt: " + err.Error())
 	}
 	return append(parts, &aycoder.Media{Type: kind, Name: name, Data: raw}), nil // models are not shown other images

@@ -13,10 +13,17 @@ import (
 	"hash/crc32"
 	"math"
 	"net/http"
+	"slices"
 )
 
 // MaxSide is the largest width and height in pixels that Anthropic and Amazon Bedrock take.
 const MaxSide = 8000
+
+// Known reports whether a media type is one that [Type] can find, as services and clients write it. Of other types, such as
+// HEIC, some models take images that are not checked here.
+func Known(kind string) bool {
+	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "image/jpg"}, kind)
+}
 
 var errWhole = errors.New("it is cut off or damaged")
 
