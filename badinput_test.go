@@ -487,21 +487,16 @@ func (c priceless) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.M
 // A client that hides a panic of the loop does not make the run wait for ever, and what it yields after the end of its
 // answer is not part of the answer.
 func TestClientThatDoesNotListen(t *testing.T) {
-	for _, inline := range []bool{false, true} {
-		run := func(c priceless) ([]aycoder.Event, *aycoder.Result, error) {
-			var agent aycoder.Agent = newLoop(t, c, aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1}))
-			if inline {
-				agent = agent.(*aycoder.Loop).Inline()
-			}
-			var res aycoder.Result
-			events, err := collect(agent.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
-			return events, &res, err
-		}
-		_, _, err := run(priceless{swallows: true})
-		require.ErrorContains(t, err, "client recovered a panic")
-		_, res, err := run(priceless{deaf: true})
-		require.NoError(t, err)
-		require.Equal(t, "a", res.Text())
-		require.Equal(t, aycoder.EndDone, res.End)
+	run := func(c priceless) ([]aycoder.Event, *aycoder.Result, error) {
+		agent := newLoop(t, c, aycoder.WithRetry(aycoder.RetryPolicy{Attempts: -1}))
+		var res aycoder.Result
+		events, err := collect(agent.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)))
+		return events, &res, err
 	}
+	_, _, err := run(priceless{swallows: true})
+	require.ErrorContains(t, err, "client recovered a panic")
+	_, res, err := run(priceless{deaf: true})
+	require.NoError(t, err)
+	require.Equal(t, "a", res.Text())
+	require.Equal(t, aycoder.EndDone, res.End)
 }

@@ -65,6 +65,7 @@ var unclocked = map[string]string{
 	"robust_net_test.go fetch":                          "a server that never ends, one byte after the other",
 	"memory_linux_test.go TestMemoryBorrowed":           "the least that a wait takes, never the most",
 
+	"read_test.go pause":         bubbled,
 	"browser_test.go newBrowser": guard,
 	"proc_test.go within":        guard,
 	"effects_test.go run":        guard,

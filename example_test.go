@@ -329,21 +329,6 @@ func ExampleLoop_Turn() {
 	// end_turn 4
 }
 
-// A program with thousands of runs at once needs half as many goroutines if the loop body is quick.
-func ExampleLoop_Inline() {
-	loop := newAgent(script.New(script.Say("It is sunny.")))
-	for ev, err := range loop.Inline().Run(context.Background(), aycoder.Input{Prompt: "How is Oslo?"}) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if d, ok := ev.(*aycoder.TextDelta); ok {
-			fmt.Print(d.Text)
-		}
-	}
-	// Output:
-	// It is sunny.
-}
-
 // Errors are typed and carry the data that recovery needs.
 func ExampleModelError() {
 	model := script.New(script.Fail(script.RateLimited(time.Hour)))

@@ -308,9 +308,6 @@ func (l *recordedFacts) drop(err error) {
 		return
 	}
 	l.run.fail(fmt.Errorf("record fact: %w", err))
-	if l.run.here != nil { // the loop reads the model, and sees nothing before the next event
-		l.run.cancel()
-	}
 	queue := l.queue
 	l.queue, l.busy, l.failed = nil, false, true
 	for _, f := range queue {

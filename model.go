@@ -39,6 +39,25 @@ type ModelClient interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 }
 
+// ModelOpener is an optional ability of a [ModelClient]: one asks for each event of an answer, instead of being called
+// with it. A run then needs no goroutine for the model while nothing else happens in it, and an event costs
+// less, which counts in programs with thousands of runs at once. A run looks only at the client itself, and not for
+// wrapped ones, which would go round a [ModelMiddleware].
+type ModelOpener interface {
+	// Open returns the answer to req, with the events of Stream. Nothing is sent before the first call of Next.
+	Open(ctx context.Context, req *Request) ModelReader
+}
+
+// ModelReader is an answer of a model that is read event by event. Its methods are called one at a time, but not
+// always by the same goroutine.
+type ModelReader interface {
+	// Next waits for the next event. It returns soon when the ctx of Open is done. After an error, the answer has
+	// ended, and after [MessageDone], the error is io.EOF.
+	Next() (ModelEvent, error)
+	// Stop ends the request, and must be called. It does not wait for the service. More calls do nothing.
+	Stop()
+}
+
 // ModelFunc is an adapter that lets a function serve as a [ModelClient].
 type ModelFunc func(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 

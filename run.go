@@ -95,11 +95,8 @@ type modelTurn struct {
 	heard     bool       // the current attempt has received something
 	call      *CallModel // that is to be made
 	streaming bool       // a goroutine asks the model
-	here      reader     // of Loop.Inline, or nil
-	body      loopBody   // for it
-	delta     Event      // for it, before what is in out
+	opened               // the answer of a ModelOpener
 	reading   stream     // the answer of the model
-	away      bool       // of its goroutine: the body works inside of here, or has left the loop there
 	incoming  incoming   // the message in progress
 	known     *setup     // which the state has; nil if the run is resumed
 	setUp     int        // the turn for which WithSetup was asked last
@@ -116,15 +113,6 @@ type modelTurn struct {
 	usage     Usage       // of the last message
 	done      MessageDone // of the last message
 }
-
-// A reader asks the model, and gives the loop body what is there, in the goroutine of the loop body. It has no
-// state: an object for each run would have to be in the processor's cache for each delta.
-type reader interface {
-	ask(*run, context.Context, *CallModel)
-	give(*run) bool // reports whether the body listens
-}
-
-type loopBody = func(Event, error) bool
 
 // A step is what an executor starts.
 type step struct {
@@ -223,15 +211,13 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	if r.begun != nil {
 		r.begun()
 	}
+	r.direct, r.began = r.mayRead(), time.Now()
 	next := func() Event { return r.next(work) }
 	for ev := next(); ev != nil; ev = next() {
 		if !yield(ev, nil) {
 			return false
 		}
 		r.seen(ev)
-	}
-	if r.away { // left inside of callModel
-		return false
 	}
 	r.stop(ctx, cancel)
 	for ev := r.pop(); ev != nil; ev = r.pop() {
@@ -245,16 +231,24 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 
 // next waits for an event. It returns nil when the run is over or ctx is done.
 func (r *run) next(ctx context.Context) Event {
-	for ctx.Err() == nil && !r.away {
-		if ev := r.pop(); ev != nil {
+	r.bodyLeft()
+	for ctx.Err() == nil {
+		ev, reads := r.take()
+		if ev == nil && reads {
+			if ev = r.readHere(ctx); ev == nil {
+				continue
+			}
+		}
+		if ev != nil {
+			if reads {
+				r.entered = 1 + time.Since(r.began)
+			}
 			return ev
 		}
 		r.flush(ctx) // the approver knows what the model is about to read
 		if r.startReady(ctx) {
-			if r.here != nil { // or else the goroutine of askModel takes it
-				if a := r.takeCall(); a != nil {
-					r.here.ask(r, ctx, a)
-				}
+			if a := r.takeCall(true); a != nil {
+				r.callModel(ctx, a)
 			}
 			continue
 		}
@@ -296,8 +290,10 @@ func (r *run) startReady(ctx context.Context) bool {
 	r.ready = nil
 	for _, a := range actions {
 		if call, ok := a.(*CallModel); ok {
-			r.call = call // there is one at a time
-			r.startAsking(ctx)
+			r.call = call                                       // there is one at a time
+			if r.near = r.reader == nil && r.quiet(); !r.near { // or else the goroutine of askModel is about to close it
+				r.startAsking(ctx)
+			}
 			continue
 		}
 		r.do(a)
@@ -325,7 +321,8 @@ func (r *run) goOn(next func(*Result) *Message) {
 func (r *run) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.recording() && (r.err != nil || r.state.phase == phaseDone && len(r.out.items) == 0)
+	r.idle = r.recording() || r.err == nil && (r.state.phase != phaseDone || len(r.out.items) > 0)
+	return !r.idle
 }
 
 // recording reports whether facts are not recorded yet. The mutex is held.
@@ -333,9 +330,18 @@ func (r *run) recording() bool { return r.facts != nil && r.facts.behind() }
 
 // pop takes the oldest event. It skips questions that were answered meanwhile.
 func (r *run) pop() Event {
+	ev, _ := r.take()
+	return ev
+}
+
+// take is pop. If there is no event, it reports whether the goroutine of the loop body reads an answer.
+func (r *run) take() (ev Event, reads bool) {
 	for {
 		r.mu.Lock()
-		ev := r.out.pop()
+		r.idle, r.inBody = false, false
+		if ev, reads = r.out.pop(), r.near && r.reader != nil; ev != nil {
+			r.occupy()
+		}
 		r.mu.Unlock()
 		if e, ok := ev.(*ChildEvent); ok && e.answered() {
 			close(e.seen)
@@ -352,7 +358,7 @@ func (r *run) pop() Event {
 				r.mu.Unlock()
 			}
 		}
-		return ev
+		return ev, reads
 	}
 }
 

@@ -32,6 +32,10 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 		return
 	}
 	r.stopping = true
+	reads := r.near
+	if r.watch != nil {
+		r.watch()
+	}
 	clear(r.open)
 	for _, stop := range r.timers {
 		stop()
@@ -42,10 +46,15 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.live += len(ends)
 	r.mu.Unlock()
 	cancel()
+	if reads {
+		r.closeAnswer(ctx, nil)
+	}
 	for _, f := range ends {
 		go r.end(ctx, f)
 	}
-	r.await(func() bool { return r.live == 0 })
+	if r.await(func() bool { return r.live == 0 }) {
+		r.closeAnswer(ctx, nil) // which nobody has begun to read
+	}
 	r.cancelRest(ctx)
 	if r.facts != nil {
 		r.facts.finish()

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/aycoder/aycoder/internal/runes"
 )
@@ -19,7 +19,7 @@ import (
 // goroutine, since its stack has grown to what decoding needs. The mutex is held.
 func (r *run) startAsking(ctx context.Context) {
 	switch {
-	case r.stopping || r.here != nil:
+	case r.stopping:
 	case r.streaming:
 		select {
 		case r.asks <- struct{}{}:
@@ -35,12 +35,15 @@ func (r *run) startAsking(ctx context.Context) {
 	}
 }
 
-// takeCall takes the model call that is to be made, or returns nil.
-func (r *run) takeCall() *CallModel {
+// takeCall takes the model call that is to be made, or returns nil. If near is true, it is called by the goroutine of
+// the loop body.
+func (r *run) takeCall(near bool) *CallModel {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	a := r.call
-	r.call = nil
+	var a *CallModel
+	if r.near == near {
+		a, r.call = r.call, nil
+	}
+	r.mu.Unlock()
 	return a
 }
 
@@ -52,7 +55,7 @@ func (r *run) askModel(ctx context.Context) {
 		defer r.mu.Unlock()
 		r.streaming = false
 		r.live--
-		if r.call != nil {
+		if r.call != nil || r.reader != nil && !r.near {
 			r.startAsking(ctx)
 		}
 		r.signal()
@@ -61,13 +64,15 @@ func (r *run) askModel(ctx context.Context) {
 	if r.loop.setups != nil {
 		ctx = context.WithValue(ctx, placeKey{}, r)
 	}
-	for a := r.takeCall(); ; a = r.takeCall() {
-		if a != nil {
+	for {
+		if a := r.takeCall(false); a != nil {
 			r.callModel(ctx, a)
-			if r.answered() {
-				return // so that the end of the run need not wait for it
-			}
-			continue
+		}
+		for r.mustRead() {
+			r.pull(ctx)
+		}
+		if r.answered() {
+			return // so that the end of the run need not wait for it
 		}
 		select {
 		case <-r.asks:
@@ -97,7 +102,7 @@ func (r *run) answered() bool {
 func (r *run) callModel(ctx context.Context, a *CallModel) {
 	err := errExited
 	defer func() {
-		if err != nil && !r.away {
+		if err != nil {
 			r.modelFailed(ctx, err)
 		}
 	}()
@@ -122,41 +127,44 @@ var errNilEvent = errors.New("client yielded neither event nor error")
 // stream asks the model once.
 func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	in := &r.reading
-	*in = stream{n: in.n + 1, ctx: ctx, over: ctx.Done()}
+	*in = stream{n: in.n + 1, ctx: ctx}
 	n := in.n
 	defer func() {
-		if r.away && in.state != streamLeft {
-			return // it is the loop body that panics or exits
-		}
 		p := recover()
 		if p == nil {
 			return
 		}
-		r.loop.log(ctx, slog.LevelError, "model client panicked",
-			"panic", p, "stack", string(debug.Stack()))
+		panicked := r.clientPanicked(ctx, p)
 		if err = in.failed; !in.done && err == nil {
-			err = &ModelError{Err: fmt.Errorf("client panicked: %v", p)}
+			err = panicked
 		}
 	}()
 	req, err := r.prepare(ctx, a)
 	if err != nil {
 		return err
 	}
-	start := r.loop.clock.Now()
+	in.start = r.loop.clock.Now()
 	client := r.setup.Load().client
-	if !r.needed() {
+	if o, ok := client.(ModelOpener); ok {
+		reader := o.Open(ctx, req)
+		if reader == nil {
+			return &ModelError{Err: errors.New("client opened nothing")}
+		}
+		r.mu.Lock()
+		r.reader = reader
+		r.mu.Unlock()
 		return nil
 	}
 	client.Stream(ctx, req)(func(ev ModelEvent, err error) bool { return r.event(n, ev, err) })
 	state := in.state
 	in.state = streamLeft
-	switch {
-	case state == streamLeft || r.away:
+	switch state {
+	case streamLeft:
 		return in.failed
-	case state == streamBusy:
+	case streamBusy:
 		return &ModelError{Err: errors.New("client recovered a panic that was not its own")}
 	}
-	return streamEnded(client, r.loop.clock.Now().Sub(start))
+	return streamEnded(client, r.loop.clock.Now().Sub(in.start))
 }
 
 // A stream is an answer that is read. It has the checks of a range loop, but is a part of the run, while each
@@ -164,7 +172,7 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 type stream struct {
 	n      int // of the run
 	ctx    context.Context
-	over   <-chan struct{} // of ctx
+	start  time.Time
 	state  int8
 	done   bool
 	failed error // what the client said before it panicked, if it did
@@ -186,28 +194,12 @@ func (r *run) event(n int, ev ModelEvent, err error) bool {
 	if s.failed = err; err == nil {
 		s.done, s.failed = r.modelEvent(s.ctx, ev)
 	}
-	if s.done || s.failed != nil || !r.needed() {
+	if s.done || s.failed != nil {
 		s.state = streamLeft
 		return false
 	}
 	s.state = streamOpen
 	return true
-}
-
-// needed gives the body of a run of Loop.Inline what is there, and reports whether the answer is still needed.
-func (r *run) needed() bool {
-	if r.here == nil {
-		return true
-	}
-	if !r.here.give(r) {
-		return false
-	}
-	select {
-	case <-r.reading.over:
-		return false
-	default:
-		return true
-	}
 }
 
 func eventSize(ev ModelEvent) int64 {
@@ -345,7 +337,7 @@ func (r *run) modelEvent(ctx context.Context, ev ModelEvent) (bool, error) {
 	}
 	done := false
 	if err == nil {
-		done, err = r.take(ctx, ev)
+		done, err = r.accept(ctx, ev)
 	}
 	if err != nil {
 		return false, misfit(err)
@@ -378,12 +370,13 @@ func (r *run) keepText() {
 	}
 }
 
-// take passes an event to the state and the consumer. The caller holds the mutex.
-func (r *run) take(ctx context.Context, ev ModelEvent) (bool, error) {
+// accept passes an event to the state and the consumer. The caller holds the mutex.
+func (r *run) accept(ctx context.Context, ev ModelEvent) (bool, error) {
 	switch ev := ev.(type) {
 	case *TextDelta, *ThinkingDelta, *ToolDelta:
-		if r.here != nil && len(r.out.items) == 0 && eventSize(ev) > 0 {
+		if r.near && len(r.out.items) == 0 && eventSize(ev) > 0 {
 			r.delta = cleanDelta(ev) // nothing waits, and nobody has to be woken
+			r.occupy()
 			return false, nil
 		}
 		r.out.push(cleanDelta(ev))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -417,17 +416,4 @@ func TestCancelWithCause(t *testing.T) {
 				errors.Is(err, why))
 		}
 	}
-}
-
-// The agent of [aycoder.Loop.Inline] reads nothing while the loop body works, and keeps the rest of the contract.
-func TestInlineIsAnAgent(t *testing.T) {
-	timed.Long(t, "nearly the whole contract of agents")
-	rules := slices.DeleteFunc(agentRules(), func(r agentRule) bool { return r.name == "slow body delays no tool" })
-	testAgent(t, func(t testing.TB, s AgentSetup) aycoder.Agent {
-		l, err := aycoder.New(s.Model, aycoder.WithTools(s.Tools...), aycoder.WithApprover(s.Approver), aycoder.WithStrictPrefix(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l.Inline()
-	}, rules)
 }

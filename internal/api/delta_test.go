@@ -15,18 +15,21 @@ import (
 func TestPiecesShareTheMemoryOfTheirBlock(t *testing.T) {
 	const pieces = 1000
 	var got []aycoder.ModelEvent
-	k := &Call{x: &Exchange{Config: &Config{}}, limit: 1 << 20, yield: func(ev aycoder.ModelEvent, _ error) bool {
+	k := &Call{x: &Exchange{Config: &Config{}}, limit: 1 << 20}
+	emitted := func(err error) {
+		require.NoError(t, err)
+		ev, err := k.Next()
+		require.NoError(t, err)
 		got = append(got, ev)
-		return true
-	}}
+	}
 	allocs := testing.AllocsPerRun(1, func() {
 		got = make([]aycoder.ModelEvent, 0, 3*pieces)
 		var text, thinking, args strings.Builder
 		for i := range pieces {
 			s := "0123456789"[i%10:]
-			require.NoError(t, k.EmitText(Grow(&text, s)))
-			require.NoError(t, k.EmitThinking(Grow(&thinking, s)))
-			require.NoError(t, k.EmitArgs("id", "name", Grow(&args, s)))
+			emitted(k.EmitText(Grow(&text, s)))
+			emitted(k.EmitThinking(Grow(&thinking, s)))
+			emitted(k.EmitArgs("id", "name", Grow(&args, s)))
 		}
 	})
 	assert.Less(t, allocs/(3*pieces), 0.2)

@@ -39,7 +39,7 @@ const (
 )
 
 var (
-	// ErrStopped means that the caller has left the loop over the events.
+	// ErrStopped is returned by a decoder that needs nothing more of the response.
 	ErrStopped = errors.New("stopped")
 	// ErrUnfinished means that a stream ended without its end marker.
 	ErrUnfinished = errors.New("stream ended before the message was complete")
@@ -50,7 +50,7 @@ var (
 )
 
 // An Exchange is one request, with the functions that read its response. Its fields must
-// not be modified after the call of [Exchange.Stream].
+// not be modified after the call of [Exchange.Open] or [Exchange.Stream].
 type Exchange struct {
 	Config *Config
 	Model  string // the name of the model, for errors
@@ -64,9 +64,10 @@ type Exchange struct {
 	SetHeaders func(http.Header)
 	// Decode returns the decoder for the response.
 	Decode func(*Call) Decoder
-	// Frames splits a response into events. If it is nil, the response consists of
-	// server-sent events, or of one JSON document.
-	Frames func(io.Reader) iter.Seq2[sse.Event, error]
+	// Frames returns a function that reads the next event of a response. It returns io.EOF
+	// after the last one. If Frames is nil, the response consists of server-sent events, or
+	// of one JSON document.
+	Frames func(io.Reader) func() (sse.Event, error)
 	// OrJSON says that the response may be one JSON document even if Frames is set.
 	OrJSON bool
 	// ModelsPath is the path of the service's list of models, behind the base URL. If the
@@ -114,12 +115,20 @@ type Call struct {
 	// 200.
 	Status int
 
-	x     *Exchange
-	start time.Time
+	x      *Exchange
+	start  time.Time
+	ctx    context.Context // of the caller
+	inner  context.Context // of the request
+	cancel context.CancelCauseFunc
+	resp   io.ReadCloser // the body of the response
 
 	// The fields that each event needs are together, for the processor's cache.
-	yield  func(aycoder.ModelEvent, error) bool
-	done   <-chan struct{} // of the caller's context
+	first  aycoder.ModelEvent   // the next event, or nil
+	more   []aycoder.ModelEvent // those behind it
+	err    error                // after them
+	dec    Decoder
+	frames func() (sse.Event, error) // nil for server-sent events
+	done   <-chan struct{}           // of the caller's context
 	ping   bool
 	views  bool  // events are valid only until the next one
 	limit  int64 // of the answer, in bytes
@@ -132,6 +141,13 @@ type Call struct {
 	body   meter
 }
 
+// Open returns the response. Nothing is sent before the first call of its Next.
+func (x *Exchange) Open(ctx context.Context) aycoder.ModelReader {
+	k := &x.call
+	k.x, k.ctx, k.done = x, ctx, ctx.Done()
+	return k
+}
+
 // Stream returns a sequence that sends the request when the iteration starts, and yields
 // the events of the response. The sequence follows the contract of [aycoder.ModelClient].
 // It can be used only once; a second iteration yields [aycoder.ErrConsumed].
@@ -141,24 +157,73 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
-		k := &x.call
-		k.x, k.yield, k.done, k.start = x, yield, ctx.Done(), time.Now()
-		if err := k.run(ctx); err != nil && !errors.Is(err, ErrStopped) {
-			yield(nil, err)
+		k := x.Open(ctx)
+		defer k.Stop()
+		for {
+			ev, err := k.Next()
+			if err == io.EOF || !yield(ev, err) || err != nil {
+				return
+			}
 		}
 	}
 }
 
-// Emit yields an event to the caller, and sets in an [aycoder.MessageDone] who answered. If it returns an error, the decoder must return
-// that error at once. The error is [ErrStopped] if the caller has left the loop, an
-// [aycoder.LimitError] if the answer is too large, or an internal one if the context is
-// done.
-func (k *Call) Emit(ev aycoder.ModelEvent) error {
+// Next implements [aycoder.ModelReader].
+func (k *Call) Next() (aycoder.ModelEvent, error) {
+	for k.first == nil {
+		if k.err != nil {
+			if k.cancel != nil {
+				k.body.drain(k.resp)
+				k.Stop()
+			}
+			return nil, k.err
+		}
+		if done, err := k.advance(); err != nil {
+			k.end(err)
+		} else if done {
+			k.err = io.EOF
+		}
+	}
 	select {
 	case <-k.done:
-		return errGone
+		k.first, k.more = nil, nil
+		k.end(errGone)
+		return nil, k.err
 	default:
 	}
+	ev := k.first
+	if k.first = nil; len(k.more) > 0 {
+		k.first, k.more = k.more[0], k.more[1:]
+	}
+	return ev, nil
+}
+
+// end ends the response with an error.
+func (k *Call) end(err error) {
+	if k.err = io.EOF; !errors.Is(err, ErrStopped) {
+		k.err = k.failed(k.ctx, k.inner, err)
+	}
+	k.Stop()
+}
+
+// Stop ends the request, so that no connection and no goroutine is left. If the response
+// has ended, its connection can be used again.
+func (k *Call) Stop() {
+	if k.cancel == nil {
+		return
+	}
+	k.events.Close()
+	if k.resp != nil {
+		k.resp.Close()
+	}
+	k.body.end()
+	k.cancel(nil)
+	k.cancel = nil
+}
+
+// Emit passes an event to the caller, and sets in an [aycoder.MessageDone] who answered. If it returns an error, the decoder must return
+// that error at once. The error is an [aycoder.LimitError] if the answer is too large.
+func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	if k.held += sizeOf(ev); k.held > k.limit {
 		return &aycoder.LimitError{Limit: "response bytes", Max: k.limit}
 	}
@@ -168,8 +233,10 @@ func (k *Call) Emit(ev aycoder.ModelEvent) error {
 	}
 	k.body.left = k.body.max // the data that was read has produced an event
 	k.body.heard()
-	if !k.yield(ev, nil) {
-		return ErrStopped
+	if k.first == nil {
+		k.first = ev
+	} else {
+		k.more = append(k.more, ev)
 	}
 	return nil
 }
@@ -212,48 +279,60 @@ func (k *Call) Elapsed() time.Duration { return time.Since(k.start) }
 // Model returns the name of the requested model.
 func (k *Call) Model() string { return k.x.Model }
 
-// run sends the request and reads the answer. It ends the request on every return path,
-// so that no connection and no goroutine is left.
-func (k *Call) run(ctx context.Context) error {
-	data, err := k.x.Encode()
-	if err != nil {
-		return &aycoder.BadRequestError{ModelError: k.Base("", fmt.Errorf("encode request: %w", err))}
+// advance sends the request, or else reads the next event, and reports whether the response has ended.
+func (k *Call) advance() (done bool, err error) {
+	if k.dec == nil {
+		return k.begin()
 	}
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	var ev sse.Event
+	if k.frames != nil {
+		ev, err = k.frames()
+	} else {
+		ev, err = k.events.Next()
+	}
+	if err == io.EOF {
+		return true, k.ended(k.dec)
+	}
+	if err != nil {
+		return false, err
+	}
+	return k.event(ev, k.dec)
+}
+
+// begin sends the request and reads the beginning of the response.
+func (k *Call) begin() (done bool, err error) {
+	ctx := k.ctx
+	k.start = time.Now()
+	k.inner, k.cancel = context.WithCancelCause(ctx)
 	k.limit = cmp.Or(k.x.MaxResponse, k.x.Config.MaxResponse)
 	silent, _ := k.x.bounds()
-	k.body.begin(k.x.Config, silent, cancel)
-	defer k.body.end()
-
-	r, err := http.NewRequestWithContext(inner, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
+	k.body.begin(k.x.Config, silent, k.cancel)
+	data, err := k.x.Encode()
 	if err != nil {
-		return k.failed(ctx, inner, fmt.Errorf("connect: %w", withoutQuery(err)))
+		return false, &aycoder.BadRequestError{ModelError: k.Base("", fmt.Errorf("encode request: %w", err))}
+	}
+	r, err := http.NewRequestWithContext(k.inner, cmp.Or(k.x.Method, http.MethodPost), k.x.URL, http.NoBody)
+	if err != nil {
+		return false, fmt.Errorf("connect: %w", withoutQuery(err))
 	}
 	k.x.SetHeaders(r.Header)
 	if err := k.x.Config.authorise(ctx, r.Header); err != nil {
-		return k.unauthorised(ctx, err)
+		return false, k.unauthorised(ctx, err)
 	}
 	resp, err := k.send(r, data)
 	if err != nil {
-		return k.failed(ctx, inner, fmt.Errorf("connect: %w", err))
+		return false, fmt.Errorf("connect: %w", err)
 	}
-	body := resp.Body
-	defer body.Close()
-	k.body.r = body
+	k.resp = resp.Body
+	k.body.r = resp.Body
 	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode
 		k.body.hurry(errorTime)
-		return k.refused(ctx, resp)
+		return false, k.refused(ctx, resp)
 	}
-	err = k.decode(k.decoder())
-	k.events.Close()
-	if err != nil {
-		return k.failed(ctx, inner, err)
-	}
-	k.body.drain(body)
-	return nil
+	k.dec = k.decoder()
+	return k.choose(k.dec)
 }
 
 // decoder creates the decoder, and releases the data of the request, since reading the
@@ -297,40 +376,30 @@ func withoutQuery(err error) error {
 	return &url.Error{Op: e.Op, URL: address, Err: withoutQuery(e.Err)}
 }
 
-// decode reads the response to its end. The first bytes decide how it is read, since the
-// Content-Type is not reliable: some services answer with one JSON document although a
-// stream was requested, and some proxies answer with a web page.
-func (k *Call) decode(d Decoder) error {
+// choose decides how the response is read. Its first bytes say that, since the Content-Type is not
+// reliable: some services answer with one JSON document although a stream was requested, and some
+// proxies answer with a web page.
+func (k *Call) choose(d Decoder) (done bool, err error) {
 	_, event := k.x.bounds()
 	k.events.Reset(&k.body, event)
 	switch first, err := k.events.First(); {
 	case err == io.EOF:
-		return d.End()
+		return true, d.End()
 	case err != nil:
-		return err
+		return false, err
 	case (first == '{' || first == '[') && (k.x.Frames == nil || k.x.OrJSON):
 		k.body.counts = true
-		return whole(k.events.Rest(), d)
+		return true, whole(k.events.Rest(), d)
 	case k.x.Frames != nil && first != '<' && !isLetter(first): // a byte with which no frame begins
-		return k.framed(k.events.Rest(), d)
+		k.frames = k.x.Frames(k.events.Rest())
+		return false, nil
 	case k.x.Frames != nil || !k.events.Begins():
 		k.body.hurry(errorTime)
-		return k.foreign(k.events.Rest())
+		return true, k.foreign(k.events.Rest())
 	}
 	k.views = true
 	k.view, _ = d.(ViewDecoder)
-	for {
-		ev, err := k.events.Next()
-		if err == io.EOF {
-			return k.ended(d)
-		}
-		if err != nil {
-			return err
-		}
-		if done, err := k.event(ev, d); done || err != nil {
-			return err
-		}
-	}
+	return false, nil
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -342,19 +411,6 @@ func (k *Call) foreign(r io.Reader) error {
 		return err
 	}
 	return k.Refuse(data)
-}
-
-// framed reads the response through [Exchange.Frames].
-func (k *Call) framed(r io.Reader, d Decoder) error {
-	for ev, err := range k.x.Frames(r) {
-		if err != nil {
-			return err
-		}
-		if done, err := k.event(ev, d); done || err != nil {
-			return err
-		}
-	}
-	return k.ended(d)
 }
 
 // ended tells the decoder that the stream has ended.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,14 +187,13 @@ func TestStream(t *testing.T) {
 
 // Frames of another kind, and a document instead of them.
 func TestFrames(t *testing.T) {
-	lines := func(r io.Reader) iter.Seq2[sse.Event, error] {
-		return func(yield func(sse.Event, error) bool) {
-			data, err := io.ReadAll(r)
-			for line := range strings.Lines(string(data)) {
-				if !yield(sse.Event{Data: strings.TrimPrefix(line, ">")}, err) {
-					return
-				}
+	lines := func(r io.Reader) func() (sse.Event, error) {
+		s := bufio.NewScanner(r)
+		return func() (sse.Event, error) {
+			if !s.Scan() {
+				return sse.Event{}, cmp.Or(s.Err(), io.EOF)
 			}
+			return sse.Event{Data: strings.TrimPrefix(s.Text(), ">")}, nil
 		}
 	}
 	x := over(t, text(`>{"text":"hi"}`+"\n"+`>{"done":"end_turn"}`))
@@ -483,11 +484,12 @@ func TestCancelInsideOfAnEvent(t *testing.T) {
 func BenchmarkEmit(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	k := &Call{yield: func(aycoder.ModelEvent, error) bool { return true }, done: ctx.Done()}
+	k := &Call{done: ctx.Done(), limit: 1 << 40}
 	ev := &aycoder.TextDelta{}
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = k.Emit(ev)
+		_, _ = k.Next()
 	}
 }
 

@@ -96,6 +96,8 @@ func (m *meter) waited() time.Duration { return time.Since(m.begun) - m.from }
 func (m *meter) stop() { m.due.Store(0) }
 
 // hurry limits the total time of the remaining waits for the response to d.
+//
+//go:noinline
 func (m *meter) hurry(d time.Duration) {
 	m.idle = min(m.idle, d)
 	m.heard()

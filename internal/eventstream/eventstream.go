@@ -14,7 +14,6 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
-	"iter"
 	"slices"
 
 	"github.com/aycoder/aycoder/internal/rawjson"
@@ -41,26 +40,16 @@ var (
 	errHeaders = errors.New("event stream: headers of a message are not valid")
 )
 
-// Events returns the messages of r, each as soon as it was read completely. The type of
+// Events returns a function that returns the next message of r as soon as it was read completely. The type of
 // an event is the message's ":event-type", and its data is the payload. Exceptions and
 // errors have the type [Failure] followed by their name, and their data is never empty. A
-// message of more than [sse.DefaultLimit] bytes ends the sequence with a
-// [*sse.TooLargeError]. Errors of r are yielded unchanged. At the end of r the sequence
-// ends without an error, or with [sse.ErrTruncated] if that is inside of a message. The
-// sequence is single-use.
-func Events(r io.Reader) iter.Seq2[sse.Event, error] {
-	return func(yield func(sse.Event, error) bool) {
-		d := decoder{r: bufio.NewReaderSize(r, readBuffer)}
-		for {
-			ev, err := d.next()
-			if err == io.EOF || !yield(ev, err) || err != nil {
-				return
-			}
-		}
-	}
+// message of more than [sse.DefaultLimit] bytes is a [*sse.TooLargeError]. Errors of r are returned
+// unchanged. At the end of r the error is io.EOF, or [sse.ErrTruncated] inside of a message.
+func Events(r io.Reader) func() (sse.Event, error) {
+	return (&decoder{r: bufio.NewReaderSize(r, readBuffer)}).next
 }
 
-// It reuses its buffer, as a message is handed on as strings.
+// A decoder reads messages. It reuses its buffer, as a message is handed on as strings.
 type decoder struct {
 	r     *bufio.Reader
 	buf   []byte

@@ -14,13 +14,17 @@ import (
 )
 
 func readAll(r io.Reader) (all []sse.Event, err error) {
-	for ev, err := range eventstream.Events(r) {
+	next := eventstream.Events(r)
+	for {
+		ev, err := next()
+		if err == io.EOF {
+			return all, nil
+		}
 		if err != nil {
 			return all, err
 		}
 		all = append(all, ev)
 	}
-	return all, nil
 }
 
 // All streams that were recorded are read to their end, and hold what their

@@ -1,7 +1,6 @@
 package ignore
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -183,17 +182,12 @@ func longNames(short string) []string {
 	if stem == "gi7eba" {
 		return []string{".gitmodules"}
 	}
-	all := longOf(strings.FieldsSeq(stores), stem, ext)
-	all = append(all, longOf(slices.Values(slices.Concat(secretDirs, secretNames)), stem, ext)...)
+	names := slices.Concat(strings.Fields(stores), secretDirs, secretNames)
 	for i := range startRows {
-		all = append(all, longOf(strings.FieldsSeq(startRows[i].names), stem, ext)...)
+		names = append(names, strings.Fields(startRows[i].names)...)
 	}
-	return all
-}
-
-// longOf returns the elements of some names that have this short name.
-func longOf(names iter.Seq[string], stem, ext string) (all []string) {
-	for long := range names {
+	var all []string
+	for _, long := range names {
 		var elem string
 		for rest, more := strings.Trim(long, "/"), true; more; {
 			elem, rest, more = strings.Cut(rest, "/")

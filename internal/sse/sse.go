@@ -103,6 +103,8 @@ const longestField = len("event")
 
 // Rest returns the unread part of the stream, for callers that found with First that it
 // does not consist of events. The Reader must not be used any more.
+//
+//go:noinline // it would be in a program three times
 func (r *Reader) Rest() io.Reader {
 	more := r.f.r
 	if r.f.err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"iter"
 	"strings"
 
 	"github.com/aycoder/aycoder/internal/eventstream"
@@ -16,16 +15,14 @@ var errNoChunk = errors.New("chunk without bytes")
 
 // chunks decodes the AWS event stream in which Bedrock sends the events of the API. Each
 // event is in the payload of a chunk, as {"bytes":"<base64>"}.
-func chunks(r io.Reader) iter.Seq2[sse.Event, error] {
-	return func(yield func(sse.Event, error) bool) {
-		for ev, err := range eventstream.Events(r) {
-			if err == nil && ev.Type == "chunk" {
-				ev, err = unwrap(ev.Data)
-			}
-			if !yield(ev, err) || err != nil {
-				return
-			}
+func chunks(r io.Reader) func() (sse.Event, error) {
+	next := eventstream.Events(r)
+	return func() (sse.Event, error) {
+		ev, err := next()
+		if err == nil && ev.Type == "chunk" {
+			return unwrap(ev.Data)
 		}
+		return ev, err
 	}
 }
 

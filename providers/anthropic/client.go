@@ -230,11 +230,21 @@ func New(model string, opts ...Option) (*Client, error) {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return c.answer(req).Stream(ctx)
+}
+
+// Open implements [aycoder.ModelOpener].
+func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
+	return c.answer(req).Open(ctx)
+}
+
+// answer returns the exchange of a request that is answered.
+func (c *Client) answer(req *aycoder.Request) *api.Exchange {
 	x := c.exchange(req)
 	if c.cfg.at.bedrock {
 		x.Frames, x.OrJSON = chunks, true
 	}
-	return x.Stream(ctx)
+	return x
 }
 
 // CountTokens returns the number of input tokens of req, for which it asks the service. For any

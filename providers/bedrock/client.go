@@ -225,9 +225,19 @@ func (c *config) findRegion() error {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return c.exchange(req).Stream(ctx)
+}
+
+// Open implements [aycoder.ModelOpener].
+func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
+	return c.exchange(req).Open(ctx)
+}
+
+// exchange returns the exchange of a request.
+func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
 	model := cmp.Or(req.Model, c.model)
 	name := strings.ReplaceAll(url.PathEscape(model), ":", "%3A")
-	x := &api.Exchange{
+	return &api.Exchange{
 		Config: &c.cfg.Config, Model: model, MaxResponse: req.MaxResponse,
 		URL:        c.cfg.BaseURL + "/model/" + name + "/converse-stream",
 		Encode:     func() (*api.Payload, error) { return c.encode(req) },
@@ -235,7 +245,6 @@ func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[ayc
 		Decode:     func(k *api.Call) api.Decoder { return &decoder{call: k, names: api.Renamed(req.Tools, maxName)} },
 		Frames:     eventstream.Events, OrJSON: true,
 	}
-	return x.Stream(ctx)
 }
 
 // setHeaders sets the key, unless the caller's transport signs the request.

@@ -113,7 +113,9 @@ func endOfMessage(i *wiretest.Interaction, body string) int {
 		return len(strings.TrimRight(body, " \r\n"))
 	}
 	counted := &counter{r: strings.NewReader(body)}
-	for ev, err := range eventstream.Events(wiretest.Sized(counted, 1)) {
+	next := eventstream.Events(wiretest.Sized(counted, 1))
+	for {
+		ev, err := next()
 		if err != nil {
 			break
 		}

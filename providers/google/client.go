@@ -225,8 +225,15 @@ func (c *config) findKey(model string) error {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	return c.exchange(req, ":streamGenerateContent?alt=sse").Stream(ctx)
+	return c.exchange(req, streamMethod).Stream(ctx)
 }
+
+// Open implements [aycoder.ModelOpener].
+func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
+	return c.exchange(req, streamMethod).Open(ctx)
+}
+
+const streamMethod = ":streamGenerateContent?alt=sse"
 
 // CountTokens returns the number of input tokens of req, for which it asks the service. If [WithBaseURL]
 // has set another one than Google's own, it returns [errors.ErrUnsupported].

@@ -227,11 +227,21 @@ func newClient(model string, c config) *Client {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return c.answer(req).Stream(ctx)
+}
+
+// Open implements [aycoder.ModelOpener].
+func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
+	return c.answer(req).Open(ctx)
+}
+
+// answer returns the exchange of a request that is answered.
+func (c *Client) answer(req *aycoder.Request) *api.Exchange {
 	x := c.exchange(cmp.Or(req.Model, c.model), "/api/chat")
 	x.MaxResponse = req.MaxResponse
 	x.Encode = func() (*api.Payload, error) { return c.encode(req) }
 	x.Decode = func(k *api.Call) api.Decoder { return newDecoder(k, c.cfg.context, len(req.Messages)) }
-	return x.Stream(ctx)
+	return x
 }
 
 // exchange returns the settings that all requests share.
@@ -239,7 +249,7 @@ func (c *Client) exchange(model, path string) *api.Exchange {
 	return &api.Exchange{
 		Config: &c.cfg.Config, Model: model, URL: c.cfg.BaseURL + path,
 		SetHeaders: c.setHeaders, ModelsPath: "/api/tags", Failure: c.failure,
-		Frames: func(r io.Reader) iter.Seq2[sse.Event, error] { return lines(r, sse.DefaultLimit) },
+		Frames: func(r io.Reader) func() (sse.Event, error) { return lines(r, sse.DefaultLimit) },
 	}
 }
 

@@ -131,7 +131,12 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		const limit = 1000
 		read := func(r io.Reader) (got []string, failed error) {
-			for ev, err := range ollama.Lines(r, limit) {
+			next := ollama.Lines(r, limit)
+			for {
+				ev, err := next()
+				if err == io.EOF {
+					return got, nil
+				}
 				if err != nil {
 					return got, err
 				}
@@ -139,7 +144,6 @@ func FuzzLines(f *testing.F) {
 				require.LessOrEqual(t, len(ev.Data), limit)
 				got = append(got, ev.Data)
 			}
-			return got, nil
 		}
 		got, err := read(wiretest.Sized(bytes.NewReader(data), max(1, size%100)))
 		whole, wholeErr := read(bytes.NewReader(data))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"iter"
 
 	"github.com/aycoder/aycoder/internal/sse"
 )
@@ -15,16 +14,17 @@ const (
 	maxIdle = 100
 )
 
-// lines splits a response into lines, and yields each as soon as its end was read. White
+// lines returns a function that returns the next line of a response as soon as its end was read. White
 // space around a line and blank lines are dropped. A line may have up to limit bytes. The
 // last line may lack a line end if it ends an object, as an answer in one document does.
 // If the first line begins an object without ending it, the whole response is one
 // document, because some proxies indent it. Every byte is examined once, whatever the
 // sizes of the reads.
-func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
-	return func(yield func(sse.Event, error) bool) {
-		l := &lineReader{r: r, limit: limit}
-		for first := true; ; {
+func lines(r io.Reader, limit int) func() (sse.Event, error) {
+	l := &lineReader{r: r, limit: limit}
+	first, end := true, error(nil)
+	return func() (sse.Event, error) {
+		for end == nil {
 			line, err := l.next()
 			if first && len(line) > 0 {
 				first = false
@@ -32,16 +32,11 @@ func lines(r io.Reader, limit int) iter.Seq2[sse.Event, error] {
 					line, err = l.rest(line)
 				}
 			}
-			if len(line) > 0 && !yield(sse.Event{Data: string(line)}, nil) {
-				return
-			}
-			if err != nil {
-				if err != io.EOF {
-					yield(sse.Event{}, err)
-				}
-				return
+			if end = err; len(line) > 0 {
+				return sse.Event{Data: string(line)}, nil
 			}
 		}
+		return sse.Event{}, end
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -202,11 +201,16 @@ func readObject(k *api.Call, data string, field func(*rawjson.Reader)) error {
 	return nil
 }
 
-// wholeBody yields a response as one event.
-func wholeBody(r io.Reader) iter.Seq2[sse.Event, error] {
-	return func(yield func(sse.Event, error) bool) {
+// wholeBody reads a response as one event.
+func wholeBody(r io.Reader) func() (sse.Event, error) {
+	var end error
+	return func() (sse.Event, error) {
+		if end != nil {
+			return sse.Event{}, end
+		}
 		data, err := io.ReadAll(r)
-		yield(sse.Event{Data: string(data)}, err)
+		end = io.EOF
+		return sse.Event{Data: string(data)}, err
 	}
 }
 

@@ -49,7 +49,7 @@ type settings struct {
 	api.Config
 	bareKey   bool // the key is the header Api-Key, and not a bearer token
 	responses bool
-	stream    streamer
+	exchange  exchanger
 	xml       textTools          // nil if the API's own tools are used
 	thinkTags func() thinkFilter // nil if tags are plain text
 	echo      string
@@ -59,9 +59,9 @@ type settings struct {
 	dialect   dialect
 }
 
-// A streamer sends a request to one of the two APIs. It is a function value, so that the
+// An exchanger returns the exchange of a request to one of the two APIs. It is a function value, so that the
 // linker can leave out the API that a program does not use.
-type streamer func(c *Client, ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error]
+type exchanger func(c *Client, req *aycoder.Request) *api.Exchange
 
 // Option sets a property of a [Client]. A repeated option overrides the earlier one,
 // unless its comment says that repeated options add up.
@@ -223,8 +223,8 @@ func WithQuery(name, value string) Option {
 // is an error. Default: false, which selects Chat Completions.
 func WithResponses(on bool) Option {
 	return func(c *config) error {
-		if c.responses, c.stream = on, (*Client).streamChat; on {
-			c.stream = (*Client).streamResponses
+		if c.responses, c.exchange = on, (*Client).chatExchange; on {
+			c.exchange = (*Client).respExchange
 		}
 		return nil
 	}
@@ -281,7 +281,7 @@ func WithThinkingField(name string) Option {
 // them. If the API key is missing, the error is an [*aycoder.AuthError]. New does not
 // send a request.
 func New(model string, opts ...Option) (*Client, error) {
-	client := &Client{model: model, cfg: settings{Config: api.NewConfig(provider, defaultBaseURL), stream: (*Client).streamChat}}
+	client := &Client{model: model, cfg: settings{Config: api.NewConfig(provider, defaultBaseURL), exchange: (*Client).chatExchange}}
 	c := &config{settings: &client.cfg, keyEnv: keyEnv}
 	var errs []error
 	if model == "" {
@@ -330,7 +330,12 @@ func isOpenAI(u *url.URL) bool {
 
 // Stream implements [aycoder.ModelClient].
 func (c *Client) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	return c.cfg.stream(c, ctx, req)
+	return c.cfg.exchange(c, req).Stream(ctx)
+}
+
+// Open implements [aycoder.ModelOpener].
+func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
+	return c.cfg.exchange(c, req).Open(ctx)
 }
 
 // endpoint returns the URL of an API.

@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"errors"
-	"iter"
 	"strings"
 
 	"github.com/aycoder/aycoder"
@@ -59,25 +58,20 @@ func (c *Client) respOwner() string { return c.cfg.Provider + "/responses" }
 // beginning of the prompt.
 func WithPromptCacheKey(key string) Option { return WithExtra("prompt_cache_key", key) }
 
-// streamResponses sends a request to the Responses API and streams the answer.
-func (c *Client) streamResponses(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
-	return c.exchange(req).Stream(ctx)
-}
-
 // CountTokens returns the number of input tokens of req, for which it asks the service. Only OpenAI's
 // own Responses API can do that; for others, it returns [errors.ErrUnsupported].
 func (c *Client) CountTokens(ctx context.Context, req *aycoder.Request) (int64, error) {
 	if !c.cfg.responses || !c.cfg.isOpenAI() {
 		return 0, errors.ErrUnsupported
 	}
-	x := c.exchange(req)
+	x := c.respExchange(req)
 	x.URL = c.endpoint("/responses/input_tokens")
 	return x.Count(ctx, "input_tokens", "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning",
 		"text", "truncation", "conversation", "previous_response_id")
 }
 
-// exchange returns the exchange of a request to the Responses API.
-func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
+// respExchange returns the exchange of a request to the Responses API.
+func (c *Client) respExchange(req *aycoder.Request) *api.Exchange {
 	return &api.Exchange{
 		Config: &c.cfg.Config, Model: c.modelOf(req), URL: c.respURL(),
 		Encode:     func() (*api.Payload, error) { return c.encodeResponses(req) },

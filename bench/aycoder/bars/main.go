@@ -1,6 +1,6 @@
 //go:build unix
 
-// Bars compares an agent of aycoder, and its inline form, with the least agent that does the same work, for four
+// Bars compares an agent of aycoder with the least agent that does the same work, for four
 // APIs: a first run, a step, an idle agent, and ten thousand agents at once. The answers come from memory. Each
 // measurement is a process, the rounds are interleaved, and the program prints a table of medians, with the ratios
 // in each round.
@@ -37,7 +37,7 @@ var measures = []measure{
 var agents = []struct {
 	name string
 	open func(*wire, setup) (agent, error)
-}{{"floor", newFloor}, {"aycoder", newOurs}, {"inline", newInline}}
+}{{"floor", newFloor}, {"aycoder", newOurs}}
 
 // sizes are those of the measurements.
 type sizes struct{ agents, turns, crowd, seconds int }
@@ -109,7 +109,7 @@ func compare(rounds int, modes []string) error {
 			}
 		}
 	}
-	fmt.Println("| measure | API | floor | aycoder | ratio, lowest to highest | inline | ratio |\n| --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Println("| measure | API | floor | aycoder | ratio, lowest to highest |\n| --- | --- | --- | --- | --- |")
 	for _, m := range measures {
 		if !slices.Contains(modes, m.mode) {
 			continue

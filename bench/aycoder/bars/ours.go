@@ -27,7 +27,7 @@ func dial(w *wire, s setup) (aycoder.ModelClient, error) {
 		openai.WithResponses(w.name == "responses"))
 }
 
-func newLoop(w *wire, s setup) (*aycoder.Loop, error) {
+func newOurs(w *wire, s setup) (agent, error) {
 	client, err := dial(w, s)
 	if err != nil {
 		return nil, err
@@ -40,29 +40,13 @@ func newLoop(w *wire, s setup) (*aycoder.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return aycoder.New(client, append(opts, aycoder.WithTools(tool))...)
-}
-
-func newOurs(w *wire, s setup) (agent, error) {
-	loop, err := newLoop(w, s)
+	loop, err := aycoder.New(client, append(opts, aycoder.WithTools(tool))...)
 	if err != nil {
 		return nil, err
 	}
-	return running(loop, s), nil
-}
-
-func newInline(w *wire, s setup) (agent, error) {
-	loop, err := newLoop(w, s)
-	if err != nil {
-		return nil, err
-	}
-	return running(loop.Inline(), s), nil
-}
-
-func running(a aycoder.Agent, s setup) agent {
 	var res aycoder.Result
 	return func(ctx context.Context, prompt string) (string, error) {
-		for ev, err := range a.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
+		for ev, err := range loop.Run(ctx, aycoder.Input{Messages: res.Messages, Prompt: prompt}, aycoder.Into(&res)) {
 			if err != nil {
 				return "", err
 			}
@@ -71,5 +55,5 @@ func running(a aycoder.Agent, s setup) agent {
 			}
 		}
 		return res.Text(), nil
-	}
+	}, nil
 }
