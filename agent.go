@@ -30,8 +30,9 @@ import (
 //     on: its body still gets the [ToolFinished] of each call that had started. Then the sequence
 //     ends with an error that wraps ctx.Err() and context.Cause(ctx).
 //  4. All events are yielded on the goroutine of the range loop. A slow loop body does not delay
-//     tools, except once, for two seconds at most, if the client is a [ModelOpener]. But the next request to the model waits until the body has seen all earlier events,
-//     except those of a compaction that belongs to this request.
+//     tools, except for three seconds of the run at most, if the client is a [ModelOpener]. But the
+//     next request to the model waits until the body has seen all earlier events, except those of a
+//     compaction that belongs to this request.
 //     If the body falls behind, deltas may be joined, and two kinds of events may be dropped:
 //     outdated progress reports, and questions that were answered before the body received them.
 //  5. However the run ends, its history is valid: each call has its output. No call runs twice.

@@ -15,8 +15,9 @@ import (
 
 const (
 	// slowBody is the time, in one call, from which on a loop body counts as slow: the run then reads
-	// ahead of it to its end.
-	slowBody = 10 * time.Millisecond
+	// ahead of it to its end. For all calls together it is slowBodies.
+	slowBody   = 10 * time.Millisecond
+	slowBodies = time.Second
 	// stuckBody is the time after which the run need not wait for a loop body to find that out.
 	stuckBody = 2 * time.Second
 )
@@ -37,6 +38,7 @@ type opened struct {
 	delta   Event         // the next event, before what is in out
 	began   time.Time     // the run
 	entered time.Duration // the loop body got an event that was read for it, after began; 0 if it has returned
+	bodies  time.Duration // in the loop body so far
 }
 
 // mayRead reports whether the goroutine of the loop body may read answers: the client returns when its context
@@ -154,6 +156,7 @@ func (r *run) watchBody() {
 	r.mu.Lock()
 	r.armed = false
 	if r.near && r.inBody {
+		r.slow = true
 		r.readElsewhere()
 	}
 	r.mu.Unlock()
@@ -161,8 +164,12 @@ func (r *run) watchBody() {
 
 // bodyLeft notes that the loop body has returned.
 func (r *run) bodyLeft() {
-	entered := r.entered
-	if r.entered = 0; entered == 0 || time.Since(r.began)-entered < slowBody {
+	if r.entered == 0 {
+		return
+	}
+	took := time.Since(r.began) - r.entered
+	r.entered = 0
+	if r.bodies += took; took < slowBody && r.bodies < slowBodies {
 		return
 	}
 	r.mu.Lock()

@@ -173,6 +173,29 @@ func TestReadsAheadOfAStuckBody(t *testing.T) {
 	})
 }
 
+// Nor do loop bodies that each take a few milliseconds delay tools again and again.
+func TestReadsAheadOfManyBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var began []time.Duration
+		tool := newTool(t, "echo", aycoder.EffectReadOnly, func(context.Context, string) (string, error) {
+			began = append(began, time.Since(start))
+			return "", nil
+		})
+		f := &fake{}
+		for i := range 5 {
+			turn := slices.Repeat([]any{&aycoder.TextDelta{Text: "a"}}, 300)
+			f.turns = append(f.turns, calls(append(turn, use(fmt.Sprint(i), "echo", `{"text":"x"}`))...))
+		}
+		f.turns = append(f.turns, say("done"))
+		for range newLoop(t, open(f), aycoder.WithTools(tool)).Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+			<-time.After(5 * time.Millisecond)
+		}
+		require.Len(t, began, 5)
+		require.Less(t, began[4], 1500*time.Millisecond, "1.5 s in each turn, if the run never reads ahead")
+	})
+}
+
 // talker is a client that sends text without end.
 type talker struct{ sent int }
 
