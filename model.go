@@ -45,6 +45,8 @@ type ModelClient interface {
 // wrapped ones, which would go round a [ModelMiddleware].
 type ModelOpener interface {
 	// Open returns the answer to req, with the events of Stream. Nothing is sent before the first call of Next.
+	// Open returns nil if code takes part that may go on when ctx is done, such as a transport of the program: the
+	// run then calls Stream, in another goroutine.
 	Open(ctx context.Context, req *Request) ModelReader
 }
 

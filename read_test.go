@@ -289,7 +289,7 @@ func TestOddReaders(t *testing.T) {
 		open func() aycoder.ModelReader
 		want string
 	}{
-		"nothing":           {func() aycoder.ModelReader { return nil }, "opened nothing"},
+		"nothing":           {func() aycoder.ModelReader { return nil }, "client panicked: it can be opened"},
 		"panics at once":    {func() aycoder.ModelReader { boom(); return nil }, "client panicked: boom"},
 		"panics":            {func() aycoder.ModelReader { return &oddReader{next: boom} }, "client panicked: boom"},
 		"ends too early":    {func() aycoder.ModelReader { return &oddReader{next: func() {}} }, "stream ended"},
@@ -307,6 +307,31 @@ func TestOddReaders(t *testing.T) {
 			require.True(t, typed)
 		})
 	}
+}
+
+type unopened struct{ *fake }
+
+func (unopened) Open(context.Context, *aycoder.Request) aycoder.ModelReader { return nil }
+
+// A client that does not open its answer may be deaf. It is asked in another goroutine, and left at the end.
+func TestNotOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		defer close(free)
+		deaf := func(context.Context) { <-free }
+		m := unopened{&fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), {say("a")[0], deaf}}}}
+		loop := newLoop(t, m, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
+		start := time.Now()
+		var res aycoder.Result
+		for ev := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
+			if _, text := ev.(*aycoder.TextDelta); text {
+				break
+			}
+		}
+		require.Equal(t, time.Second, time.Since(start), "the default of Limits.Grace")
+		require.Equal(t, 1, res.Turns)
+		require.Len(t, m.reqs, 2)
+	})
 }
 
 // A record that fails ends a run, also while the answer goes on and nobody reads anything else.

@@ -59,7 +59,10 @@ type Config struct {
 	found  bool   // the environment has set it
 	// do is Do of the HTTP client, or nil if that is the default. As a field, the client itself would link
 	// the code that prints cookies, and more.
-	do     func(*http.Request) (*http.Response, error)
+	do func(*http.Request) (*http.Response, error)
+	// foreign says that do calls code of the caller, which may not return when its context is done.
+	foreign bool
+
 	auth   func() string
 	tokens func() *tokens
 	own    func() own // nil if there are none
@@ -270,6 +273,12 @@ func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 		}
 	}
 	c.do = limited.Do
+	switch hc.Transport.(type) {
+	case nil, *http.Transport:
+		c.foreign = false
+	default:
+		c.foreign = true
+	}
 	return nil
 }
 

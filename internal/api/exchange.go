@@ -141,10 +141,16 @@ type Call struct {
 	body   meter
 }
 
-// Open returns the response. Nothing is sent before the first call of its Next.
+// Open returns the response. Nothing is sent before the first call of its Next. It returns nil if code of the
+// program takes part that may not obey ctx; the call is ready also then.
+//
+//go:noinline // it would be in each program twice
 func (x *Exchange) Open(ctx context.Context) aycoder.ModelReader {
 	k := &x.call
 	k.x, k.ctx, k.done = x, ctx, ctx.Done()
+	if x.Config.foreign || x.Config.tokens != nil {
+		return nil
+	}
 	return k
 }
 
@@ -157,7 +163,8 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
-		k := x.Open(ctx)
+		x.Open(ctx)
+		k := &x.call
 		defer k.Stop()
 		for {
 			ev, err := k.Next()

@@ -240,6 +240,15 @@ func TestBreakAtEveryEvent(t *testing.T) {
 	}
 }
 
+// Code of the program may go on when the context is done, so the answer is not opened in the goroutine of a loop body.
+func TestOpenIsOnlyForOwnCode(t *testing.T) {
+	token := func(context.Context) (string, error) { return "t", nil }
+	assert.NotNil(t, over(t, nil).Open(t.Context()))
+	assert.NotNil(t, over(t, &http.Transport{}).Open(t.Context()))
+	assert.Nil(t, over(t, text(wordsI)).Open(t.Context()))
+	assert.Nil(t, over(t, nil, func(c *Config) error { return c.SetToken("token", token) }).Open(t.Context()))
+}
+
 func TestEncodeError(t *testing.T) {
 	x := over(t, text(wordsI))
 	x.Encode = func() (*Payload, error) { return nil, errors.New("message 3 is nil") }
