@@ -45,17 +45,17 @@ type ModelClient interface {
 // wrapped ones, which would go round a [ModelMiddleware].
 type ModelOpener interface {
 	// Open returns the answer to req, with the events of Stream. Nothing is sent before the first call of Next.
-	// Open returns nil if code takes part that may go on when ctx is done, such as a transport of the program: the
-	// run then calls Stream, in another goroutine.
 	Open(ctx context.Context, req *Request) ModelReader
 }
 
 // ModelReader is an answer of a model that is read event by event. Its methods are called one at a time, but not
 // always by the same goroutine.
 type ModelReader interface {
-	// Next waits for the next event. It returns soon when the ctx of Open is done. After an error, the answer has
-	// ended, and after [MessageDone], the error is io.EOF.
+	// Next waits for the next event. After an error, the answer has ended, and after [MessageDone], the error is io.EOF.
 	Next() (ModelEvent, error)
+	// Obeys reports whether Next returns soon when the ctx of Open is done, from now on. Before that, a run calls Next
+	// in a goroutine that it can leave. For example, a transport that gets a token may go on.
+	Obeys() bool
 	// Stop ends the request, and must be called. It does not wait for the service. More calls do nothing.
 	Stop()
 }

@@ -15,8 +15,9 @@ import (
 
 const (
 	// slowBody is the time, in one call, from which on a loop body counts as slow: the run then reads
-	// ahead of it to its end. For all calls together it is slowBodies.
+	// ahead of it to its end. For all calls together that are not quick, it is slowBodies.
 	slowBody   = 10 * time.Millisecond
+	quickBody  = time.Millisecond
 	slowBodies = time.Second
 	// stuckBody is the time after which the run need not wait for a loop body to find that out.
 	stuckBody = 2 * time.Second
@@ -26,6 +27,7 @@ const (
 // the goroutine of the loop body.
 type opened struct {
 	reader ModelReader // or nil
+	obeys  bool        // as it says; only for the goroutine that reads it
 	near   bool        // the goroutine of the loop body reads it
 	inBody bool        // that goroutine is in the loop body
 	idle   bool        // it waits for an event
@@ -38,7 +40,7 @@ type opened struct {
 	delta   Event         // the next event, before what is in out
 	began   time.Time     // the run
 	entered time.Duration // the loop body got an event that was read for it, after began; 0 if it has returned
-	bodies  time.Duration // in the loop body so far
+	bodies  time.Duration // in loop bodies so far that were not quick
 }
 
 // mayRead reports whether the goroutine of the loop body may read answers: the client returns when its context
@@ -82,7 +84,7 @@ func (r *run) readElsewhere() {
 func (r *run) mustRead() bool {
 	r.mu.Lock()
 	must := r.reader != nil && !r.near
-	if must && r.idle && r.quiet() {
+	if must && r.obeys && r.idle && r.quiet() {
 		must, r.near = false, true
 		r.signal()
 	}
@@ -102,6 +104,7 @@ func (r *run) pull(ctx context.Context) (more bool) {
 		}
 	}()
 	ev, err := r.reader.Next()
+	r.obeys = r.obeys || r.reader.Obeys()
 	done := err != nil
 	switch {
 	case err == io.EOF:
@@ -168,7 +171,9 @@ func (r *run) bodyLeft() {
 		return
 	}
 	took := time.Since(r.began) - r.entered
-	r.entered = 0
+	if r.entered = 0; took < quickBody {
+		return
+	}
 	if r.bodies += took; took < slowBody && r.bodies < slowBodies {
 		return
 	}

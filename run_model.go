@@ -147,17 +147,16 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	client := r.setup.Load().client
 	if o, ok := client.(ModelOpener); ok {
 		reader := o.Open(ctx, req)
+		if reader == nil {
+			return &ModelError{Err: errors.New("client opened nothing")}
+		}
+		r.obeys = reader.Obeys()
 		r.mu.Lock()
-		r.reader = reader
-		again := reader == nil && r.near
-		if again { // it may be deaf, and must not be asked here
-			r.direct, r.call = false, a
+		if r.reader = reader; r.near && !r.obeys {
 			r.readElsewhere()
 		}
 		r.mu.Unlock()
-		if again || reader != nil {
-			return nil
-		}
+		return nil
 	}
 	client.Stream(ctx, req)(func(ev ModelEvent, err error) bool { return r.event(n, ev, err) })
 	state := in.state

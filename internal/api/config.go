@@ -60,7 +60,7 @@ type Config struct {
 	// do is Do of the HTTP client, or nil if that is the default. As a field, the client itself would link
 	// the code that prints cookies, and more.
 	do func(*http.Request) (*http.Response, error)
-	// foreign says that do calls code of the caller, which may not return when its context is done.
+	// foreign says that do calls a transport of the caller, which may not return when its context is done.
 	foreign bool
 
 	auth   func() string

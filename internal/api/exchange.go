@@ -141,16 +141,12 @@ type Call struct {
 	body   meter
 }
 
-// Open returns the response. Nothing is sent before the first call of its Next. It returns nil if code of the
-// program takes part that may not obey ctx; the call is ready also then.
+// Open returns the response. Nothing is sent before the first call of its Next.
 //
 //go:noinline // it would be in each program twice
 func (x *Exchange) Open(ctx context.Context) aycoder.ModelReader {
 	k := &x.call
 	k.x, k.ctx, k.done = x, ctx, ctx.Done()
-	if x.Config.foreign || x.Config.tokens != nil {
-		return nil
-	}
 	return k
 }
 
@@ -163,8 +159,7 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 			yield(nil, aycoder.ErrConsumed)
 			return
 		}
-		x.Open(ctx)
-		k := &x.call
+		k := x.Open(ctx)
 		defer k.Stop()
 		for {
 			ev, err := k.Next()
@@ -204,6 +199,11 @@ func (k *Call) Next() (aycoder.ModelEvent, error) {
 	}
 	return ev, nil
 }
+
+// Obeys implements [aycoder.ModelReader]. A token source, or a transport of the program that gets its own tokens, may
+// go on when the context is done. Bodies obey: "For outgoing client requests, the context controls the entire
+// lifetime of a request and its response" (net/http, NewRequestWithContext).
+func (k *Call) Obeys() bool { return k.dec != nil || !k.x.Config.foreign && k.x.Config.tokens == nil }
 
 // end ends the response with an error.
 func (k *Call) end(err error) {

@@ -240,13 +240,18 @@ func TestBreakAtEveryEvent(t *testing.T) {
 	}
 }
 
-// Code of the program may go on when the context is done, so the answer is not opened in the goroutine of a loop body.
-func TestOpenIsOnlyForOwnCode(t *testing.T) {
+// Code of the program that helps to send the request may go on when the context is done.
+func TestObeys(t *testing.T) {
 	token := func(context.Context) (string, error) { return "t", nil }
-	assert.NotNil(t, over(t, nil).Open(t.Context()))
-	assert.NotNil(t, over(t, &http.Transport{}).Open(t.Context()))
-	assert.Nil(t, over(t, text(wordsI)).Open(t.Context()))
-	assert.Nil(t, over(t, nil, func(c *Config) error { return c.SetToken("token", token) }).Open(t.Context()))
+	assert.True(t, over(t, nil).Open(t.Context()).Obeys())
+	assert.True(t, over(t, &http.Transport{}).Open(t.Context()).Obeys())
+	assert.False(t, over(t, nil, func(c *Config) error { return c.SetToken("token", token) }).Open(t.Context()).Obeys())
+	k := over(t, text(wordsI)).Open(t.Context())
+	defer k.Stop()
+	assert.False(t, k.Obeys())
+	_, err := k.Next()
+	require.NoError(t, err)
+	assert.True(t, k.Obeys(), "the request is sent")
 }
 
 func TestEncodeError(t *testing.T) {
