@@ -87,8 +87,9 @@ func (q *openQuestion) review(plan edit.Plan) error {
 // what the user is shown and what the tool is given, so that nobody approves other arguments than
 // those that run. Arguments that an answer puts in place of the model's are prepared like them.
 type preparedCall struct {
-	call       *ToolUse // as the model made it
-	use        *ToolUse // as the tool gets it
+	_          [0]func() // not comparable, which would be code in each program
+	call       *ToolUse  // as the model made it
+	use        *ToolUse  // as the tool gets it
 	tool       *tool
 	subject    string // see [Subject]; rules match it
 	hasSubject bool

@@ -173,7 +173,8 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 // A stream is an answer that is read. It has the checks of a range loop, but is a part of the run, while each
 // variable that the body of such a loop changes is one allocation.
 type stream struct {
-	n      int // of the run
+	_      [0]func() // not comparable, which would be code in each program
+	n      int       // of the run
 	ctx    context.Context
 	start  time.Time
 	state  int8

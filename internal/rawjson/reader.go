@@ -48,6 +48,7 @@ var (
 // A value that is not read is skipped. A loop over Next must run to its end, unless the
 // document is abandoned. Strings without escapes share the memory of the document.
 type Reader struct {
+	_      [0]func() // not comparable, which would be code in each program
 	s      string
 	i      int
 	own    bool // returned values are copies
