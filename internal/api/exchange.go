@@ -174,23 +174,18 @@ func (x *Exchange) Stream(ctx context.Context) iter.Seq2[aycoder.ModelEvent, err
 func (k *Call) Next() (aycoder.ModelEvent, error) {
 	for k.first == nil {
 		if k.err != nil {
-			if k.cancel != nil {
-				k.body.drain(k.resp)
-				k.Stop()
-			}
-			return nil, k.err
+			return nil, k.end()
 		}
 		if done, err := k.advance(); err != nil {
-			k.end(err)
+			k.err = err
 		} else if done {
 			k.err = io.EOF
 		}
 	}
 	select {
 	case <-k.done:
-		k.first, k.more = nil, nil
-		k.end(errGone)
-		return nil, k.err
+		k.err = errGone
+		return nil, k.end()
 	default:
 	}
 	ev := k.first
@@ -205,20 +200,35 @@ func (k *Call) Next() (aycoder.ModelEvent, error) {
 // lifetime of a request and its response" (net/http, NewRequestWithContext).
 func (k *Call) Obeys() bool { return k.dec != nil || !k.x.Config.foreign && k.x.Config.tokens == nil }
 
-// end ends the response with an error.
-func (k *Call) end(err error) {
-	if k.err = io.EOF; !errors.Is(err, ErrStopped) {
-		k.err = k.failed(k.ctx, k.inner, err)
+// end ends the response, and returns the error of Next from now on. An error is classified here, and not where it was
+// found: the caller may have cancelled since, at one of the events before it.
+func (k *Call) end() error {
+	if k.cancel == nil {
+		return k.err
+	}
+	err := k.err
+	switch {
+	case err == io.EOF:
+	case errors.Is(err, ErrStopped):
+		err = io.EOF
+	default:
+		err = k.failed(err)
 	}
 	k.Stop()
+	k.err = err
+	return err
 }
 
-// Stop ends the request, so that no connection and no goroutine is left. If the response
-// has ended, its connection can be used again.
+// Stop ends the request, so that no connection and no goroutine is left. The connection can
+// be used again if Next has returned io.EOF. After Stop, Next returns no more events.
 func (k *Call) Stop() {
 	if k.cancel == nil {
+		if k.err == nil {
+			k.err = io.EOF // nothing was sent, and nothing will be
+		}
 		return
 	}
+	k.first, k.err = nil, io.EOF
 	k.events.Close()
 	if k.resp != nil {
 		k.resp.Close()
@@ -308,9 +318,8 @@ func (k *Call) advance() (done bool, err error) {
 
 // begin sends the request and reads the beginning of the response.
 func (k *Call) begin() (done bool, err error) {
-	ctx := k.ctx
 	k.start = time.Now()
-	k.inner, k.cancel = context.WithCancelCause(ctx)
+	k.inner, k.cancel = context.WithCancelCause(k.ctx)
 	k.limit = cmp.Or(k.x.MaxResponse, k.x.Config.MaxResponse)
 	silent, _ := k.x.bounds()
 	k.body.begin(k.x.Config, silent, k.cancel)
@@ -323,8 +332,8 @@ func (k *Call) begin() (done bool, err error) {
 		return false, fmt.Errorf("connect: %w", withoutQuery(err))
 	}
 	k.x.SetHeaders(r.Header)
-	if err := k.x.Config.authorise(ctx, r.Header); err != nil {
-		return false, k.unauthorised(ctx, err)
+	if err := k.x.Config.authorise(k.ctx, r.Header); err != nil {
+		return false, k.unauthorised(err)
 	}
 	resp, err := k.send(r, data)
 	if err != nil {
@@ -336,7 +345,7 @@ func (k *Call) begin() (done bool, err error) {
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode
 		k.body.hurry(errorTime)
-		return false, k.refused(ctx, resp)
+		return false, k.refused(resp)
 	}
 	k.dec = k.decoder()
 	return k.choose(k.dec)
@@ -488,13 +497,13 @@ func whole(r io.Reader, d Decoder) error {
 }
 
 // failed returns the error for a response that did not reach its end.
-func (k *Call) failed(ctx, inner context.Context, err error) error {
+func (k *Call) failed(err error) error {
 	switch {
-	case errors.Is(err, ErrStopped), isTyped(err):
+	case isTyped(err):
 		return err
-	case ctx.Err() != nil:
-		return k.Base("", cancelled(ctx))
-	case context.Cause(inner) == errIdle:
+	case k.ctx.Err() != nil:
+		return k.Base("", cancelled(k.ctx))
+	case context.Cause(k.inner) == errIdle:
 		return &aycoder.TimeoutError{ModelError: k.Base("", nil), Elapsed: k.body.waited()}
 	}
 	if t, ok := errors.AsType[*sse.TooLargeError](err); ok {
@@ -564,11 +573,11 @@ func (k *Call) Garbled(what string, err error, data string) error {
 }
 
 // refused converts a response with a status other than 200 to an error.
-func (k *Call) refused(ctx context.Context, resp *http.Response) error {
+func (k *Call) refused(resp *http.Response) error {
 	// a partial body is better than none
 	data, _ := io.ReadAll(io.LimitReader(&k.body, maxErrorBody))
-	if ctx.Err() != nil {
-		return k.Base("", cancelled(ctx))
+	if k.ctx.Err() != nil {
+		return k.Base("", cancelled(k.ctx))
 	}
 	if resp.StatusCode/100 == 3 {
 		return &aycoder.BadRequestError{ModelError: k.Base("redirect", errRedirect)}
@@ -578,6 +587,6 @@ func (k *Call) refused(ctx context.Context, resp *http.Response) error {
 		parse = ParseFailure
 	}
 	err := k.Fail(parse(bytes.TrimSpace(data), resp.Header))
-	k.known(ctx, err)
+	k.known(err)
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -491,6 +493,105 @@ func TestCancelInsideOfAnEvent(t *testing.T) {
 	require.ErrorIs(t, last, context.Canceled)
 	require.ErrorIs(t, last, cause)
 	assert.True(t, isTyped(last))
+}
+
+// A caller that cancels at an event gets no other error, even if that came with the event in one piece of data.
+func TestCancelBeforeAnError(t *testing.T) {
+	for _, failure := range []error{errors.New("not JSON"), &aycoder.LimitError{Limit: "response bytes", Max: 1}} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			x := over(t, text(wordsI))
+			x.Decode = func(k *Call) Decoder {
+				return &answering{words{k, NewAnswer(k)}, func(a *Answer) error { return errors.Join(a.Text("a"), a.Text("b"), failure) }}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var got []error
+			for _, err := range x.Stream(ctx) {
+				if got = append(got, err); len(got) == 2 {
+					cancel()
+				}
+			}
+			require.Len(t, got, 3)
+			require.ErrorIs(t, got[2], context.Canceled)
+			require.True(t, isTyped(got[2]))
+		})
+	}
+}
+
+// Stop closes an answer in each state, once. After it, Next sends nothing and returns no event.
+func TestStopAnywhere(t *testing.T) {
+	tests := []struct {
+		name  string
+		nexts int
+		body  string
+		want  string // the error of Next behind it
+	}{
+		{"before the first event", 0, wordsI, "EOF"},
+		{"before the other events of a piece", 1, wordsI, "EOF"},
+		{"inside of a piece", 2, wordsI, "EOF"},
+		{"behind the last event", 3, wordsI, "EOF"},
+		{"behind the end", 4, wordsI, "EOF"},
+		{"before an error", 1, hi + "data: {\n\n", "EOF"},
+		{"behind an error", 2, hi + "data: {\n\n", "test m: connection lost"},
+		{"behind a refusal", 1, "", "test m: connection lost"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sent, closed := 0, false
+			var inner context.Context
+			x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				sent++
+				inner = r.Context()
+				return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(tt.body), &closed}, Request: r}, nil
+			}))
+			k := x.Open(t.Context()).(*Call)
+			for range tt.nexts {
+				_, _ = k.Next()
+			}
+			for range 2 {
+				k.Stop()
+				ev, err := k.Next()
+				require.Nil(t, ev)
+				require.ErrorContains(t, err, tt.want)
+			}
+			require.Equal(t, min(tt.nexts, 1), sent)
+			if sent > 0 {
+				require.True(t, closed, "body is closed")
+				require.Error(t, inner.Err(), "request is over")
+				require.False(t, k.body.timer.Stop(), "timer is stopped")
+			}
+		})
+	}
+}
+
+// A silent service times out behind the events that came in one piece, and the caller's time does not count.
+func TestIdleTimeoutBehindEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := over(t, body(func(ctx context.Context) io.Reader {
+			return io.MultiReader(strings.NewReader(hi+done), &script{ctx: ctx, every: time.Hour, times: 1})
+		}), idleMinute)
+		x.Decode = func(k *Call) Decoder { return twice{&words{k, NewAnswer(k)}} }
+		k := x.Open(t.Context())
+		defer k.Stop()
+		for range 4 {
+			_, err := k.Next()
+			require.NoError(t, err)
+			<-time.After(time.Hour)
+		}
+		start := time.Now()
+		_, err := k.Next()
+		e, ok := errors.AsType[*aycoder.TimeoutError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, time.Minute, e.Elapsed)
+		require.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+// twice emits two pieces of text for each event, and does not know an end.
+type twice struct{ *words }
+
+func (d twice) Event(sse.Event) (bool, error) {
+	return false, errors.Join(d.a.Text("a"), d.a.Text("b"))
 }
 
 // BenchmarkEmit measures the cost of an event without its decoding, with a context that

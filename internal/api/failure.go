@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -307,9 +306,9 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 }
 
 // unauthorised returns the error for a token source that did not return a usable token.
-func (k *Call) unauthorised(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return k.Base("", cancelled(ctx))
+func (k *Call) unauthorised(err error) error {
+	if k.ctx.Err() != nil {
+		return k.Base("", cancelled(k.ctx))
 	}
 	return &aycoder.AuthError{ModelError: k.Base("", k.shown(err))}
 }

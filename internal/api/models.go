@@ -93,12 +93,12 @@ func modelNames(r *rawjson.Reader) []string {
 
 // known adds the names of the most similar existing models to the error for an unknown
 // model. If the list of models cannot be read, the error stays unchanged.
-func (k *Call) known(ctx context.Context, err error) {
+func (k *Call) known(err error) {
 	e, ok := errors.AsType[*aycoder.UnknownModelError](err)
 	if !ok || k.x.ModelsPath == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, availableTime)
+	ctx, cancel := context.WithTimeout(k.ctx, availableTime)
 	defer cancel()
 	names, lerr := Models(ctx, k.x.Config, k.x.Config.BaseURL+k.x.ModelsPath, func(h http.Header) {
 		k.x.SetHeaders(h)
