@@ -308,12 +308,12 @@ func (k *Call) advance() (done bool, err error) {
 		ev, err = k.events.Next()
 	}
 	if err == io.EOF {
-		return true, k.ended(k.dec)
+		return true, k.ended()
 	}
 	if err != nil {
 		return false, err
 	}
-	return k.event(ev, k.dec)
+	return k.event(ev)
 }
 
 // begin sends the request and reads the beginning of the response.
@@ -348,7 +348,7 @@ func (k *Call) begin() (done bool, err error) {
 		return false, k.refused(resp)
 	}
 	k.dec = k.decoder()
-	return k.choose(k.dec)
+	return k.choose()
 }
 
 // decoder creates the decoder, and releases the data of the request, since reading the
@@ -395,17 +395,17 @@ func withoutQuery(err error) error {
 // choose decides how the response is read. Its first bytes say that, since the Content-Type is not
 // reliable: some services answer with one JSON document although a stream was requested, and some
 // proxies answer with a web page.
-func (k *Call) choose(d Decoder) (done bool, err error) {
+func (k *Call) choose() (done bool, err error) {
 	_, event := k.x.bounds()
 	k.events.Reset(&k.body, event)
 	switch first, err := k.events.First(); {
 	case err == io.EOF:
-		return true, d.End()
+		return true, k.dec.End()
 	case err != nil:
 		return false, err
 	case (first == '{' || first == '[') && (k.x.Frames == nil || k.x.OrJSON):
 		k.body.counts = true
-		return true, whole(k.events.Rest(), d)
+		return true, k.whole(k.events.Rest())
 	case k.x.Frames != nil && first != '<' && !isLetter(first): // a byte with which no frame begins
 		k.frames = k.x.Frames(k.events.Rest())
 		return false, nil
@@ -414,7 +414,7 @@ func (k *Call) choose(d Decoder) (done bool, err error) {
 		return true, k.foreign(k.events.Rest())
 	}
 	k.views = true
-	k.view, _ = d.(ViewDecoder)
+	k.view, _ = k.dec.(ViewDecoder)
 	return false, nil
 }
 
@@ -430,27 +430,27 @@ func (k *Call) foreign(r io.Reader) error {
 }
 
 // ended tells the decoder that the stream has ended.
-func (k *Call) ended(d Decoder) error {
+func (k *Call) ended() error {
 	if last := k.half; last != nil {
 		k.half = nil
-		if done, err := k.take(*last, d); done || err != nil {
+		if done, err := k.take(*last); done || err != nil {
 			return err
 		}
 	}
-	return d.End()
+	return k.dec.End()
 }
 
 // event passes an event to the decoder. An event without data is only a ping and does not
 // restart the idle timeout.
-func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
+func (k *Call) event(ev sse.Event) (done bool, err error) {
 	k.ping = ev.Data == ""
 	before := k.held
 	switch {
 	case k.ping:
 	case k.half != nil || hasEscape(ev.Data):
-		done, err = k.joined(ev, d)
+		done, err = k.joined(ev)
 	default:
-		done, err = k.take(ev, d)
+		done, err = k.take(ev)
 	}
 	if !k.ping && err == nil {
 		k.body.heard()
@@ -470,12 +470,12 @@ func (k *Call) event(ev sse.Event, d Decoder) (done bool, err error) {
 
 // take passes an event to the decoder. For a [ViewDecoder] the data stays in the memory
 // of the reader, which saves a copy.
-func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
+func (k *Call) take(ev sse.Event) (done bool, err error) {
 	if !utf8.ValidString(ev.Data) {
 		ev.Data = strings.ToValidUTF8(ev.Data, "\uFFFD")
 	}
 	if !k.views {
-		return d.Event(ev)
+		return k.dec.Event(ev)
 	}
 	if k.view != nil {
 		taken, err := k.view.View(ev)
@@ -484,16 +484,16 @@ func (k *Call) take(ev sse.Event, d Decoder) (done bool, err error) {
 		}
 	}
 	ev.Data = strings.Clone(ev.Data)
-	return d.Event(ev)
+	return k.dec.Event(ev)
 }
 
 // whole passes an answer that is not a stream to the decoder. The reader bounds its size.
-func whole(r io.Reader, d Decoder) error {
+func (k *Call) whole(r io.Reader) error {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return err
 	}
-	return d.Whole(strings.ToValidUTF8(string(data), "\uFFFD"))
+	return k.dec.Whole(strings.ToValidUTF8(string(data), "\uFFFD"))
 }
 
 // failed returns the error for a response that did not reach its end.

@@ -17,7 +17,7 @@ const escapeSize = 6
 
 // joined passes the event that was held before to the decoder, and then ev, unless ev has to be held
 // itself.
-func (k *Call) joined(ev sse.Event, d Decoder) (done bool, err error) {
+func (k *Call) joined(ev sse.Event) (done bool, err error) {
 	if before := k.half; before != nil {
 		k.half = nil
 		if to := openingHalf(ev.Data); to >= 0 {
@@ -26,13 +26,13 @@ func (k *Call) joined(ev sse.Event, d Decoder) (done bool, err error) {
 			before.Data = before.Data[:from] + before.Data[from+escapeSize:]
 			ev.Data = ev.Data[:to] + half + ev.Data[to:]
 		}
-		if done, err := k.take(*before, d); done || err != nil {
+		if done, err := k.take(*before); done || err != nil {
 			return done, err
 		}
 	}
 	// An event that ends a response repeats all of it, and no other follows.
 	if closingHalf(ev.Data) < 0 || strings.Contains(ev.Data, `"output":`) {
-		return k.take(ev, d)
+		return k.take(ev)
 	}
 	k.half = &sse.Event{Type: ev.Type, Data: strings.Clone(ev.Data)}
 	return false, nil
