@@ -56,7 +56,8 @@ type ModelReader interface {
 	// Obeys reports whether Next returns soon when the ctx of Open is done, from now on. Before that, a run calls Next
 	// in a goroutine that it can leave. For example, a transport that gets a token may go on.
 	Obeys() bool
-	// Stop ends the request, and must be called. It does not wait for the service. More calls do nothing.
+	// Stop ends the request, and must be called. More calls do nothing. It waits for the service only after the last
+	// event, for the end of the answer, and only for milliseconds: the connection can then be used again.
 	Stop()
 }
 

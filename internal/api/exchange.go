@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,8 @@ const (
 	// errorTime is the longest wait for the body of an error response. The status, which
 	// has already arrived, is the most important part of the response.
 	errorTime = 2 * time.Second
+	// leaveTime is how long a body may be read after its context is done.
+	leaveTime = time.Second
 	// envelope is the number of bytes that an event may have beside its part of the answer.
 	envelope = 4 << 10
 )
@@ -121,6 +124,7 @@ type Call struct {
 	inner  context.Context // of the request
 	cancel context.CancelCauseFunc
 	resp   io.ReadCloser // the body of the response
+	leave  func() bool   // see hostBody; or nil
 
 	// The fields that each event needs are together, for the processor's cache.
 	first  aycoder.ModelEvent   // the next event, or nil
@@ -196,8 +200,8 @@ func (k *Call) Next() (aycoder.ModelEvent, error) {
 }
 
 // Obeys implements [aycoder.ModelReader]. A token source, or a transport of the program that gets its own tokens, may
-// go on when the context is done. Bodies obey: "For outgoing client requests, the context controls the entire
-// lifetime of a request and its response" (net/http, NewRequestWithContext).
+// go on when the context is done. A body may not: "For outgoing client requests, the context controls the entire
+// lifetime of a request and its response" (net/http, NewRequestWithContext). See also hostBody.
 func (k *Call) Obeys() bool { return k.dec != nil || !k.x.Config.foreign && k.x.Config.tokens == nil }
 
 // end ends the response, and returns the error of Next from now on. An error is classified here, and not where it was
@@ -207,11 +211,9 @@ func (k *Call) end() error {
 		return k.err
 	}
 	err := k.err
-	switch {
-	case err == io.EOF:
-	case errors.Is(err, ErrStopped):
+	if errors.Is(err, ErrStopped) {
 		err = io.EOF
-	default:
+	} else if err != io.EOF {
 		err = k.failed(err)
 	}
 	k.Stop()
@@ -228,14 +230,33 @@ func (k *Call) Stop() {
 		}
 		return
 	}
+	if k.err == io.EOF {
+		k.body.drain()
+	}
 	k.first, k.err = nil, io.EOF
 	k.events.Close()
 	if k.resp != nil {
 		k.resp.Close()
 	}
 	k.body.end()
+	if k.leave != nil {
+		k.leave()
+	}
 	k.cancel(nil)
 	k.cancel = nil
+}
+
+// A hostBody is a body of a transport of the program. If it ignores its context, it is closed, while somebody still reads
+// it. Since not every body can be closed twice, only the first Close counts.
+type hostBody struct {
+	io.ReadCloser
+	once sync.Once
+}
+
+// Close implements io.Closer.
+func (b *hostBody) Close() (err error) {
+	b.once.Do(func() { err = b.ReadCloser.Close() })
+	return err
 }
 
 // Emit passes an event to the caller, and sets in an [aycoder.MessageDone] who answered. If it returns an error, the decoder must return
@@ -340,7 +361,11 @@ func (k *Call) begin() (done bool, err error) {
 		return false, fmt.Errorf("connect: %w", err)
 	}
 	k.resp = resp.Body
-	k.body.r = resp.Body
+	if k.x.Config.foreign {
+		k.resp = &hostBody{ReadCloser: resp.Body}
+		k.leave = context.AfterFunc(k.inner, func() { time.AfterFunc(leaveTime, func() { k.resp.Close() }) })
+	}
+	k.body.r = k.resp
 	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode

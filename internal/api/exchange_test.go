@@ -220,16 +220,22 @@ func TestSingleUse(t *testing.T) {
 
 type closer struct {
 	io.Reader
-	closed *bool
+	closed, ended *bool
+}
+
+func (c closer) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	*c.ended = err == io.EOF
+	return n, err
 }
 
 func (c closer) Close() error { *c.closed = true; return nil }
 
 func TestBreakAtEveryEvent(t *testing.T) {
 	for n := range 3 { // a delta, a block, the end
-		closed, seen := false, 0
+		closed, ended, seen := false, false, 0
 		x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(wordsI), &closed}, Request: r}, nil
+			return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(wordsI), &closed, &ended}, Request: r}, nil
 		}))
 		for _, err := range x.Stream(t.Context()) {
 			require.NoError(t, err)
@@ -239,6 +245,7 @@ func TestBreakAtEveryEvent(t *testing.T) {
 		}
 		assert.Equal(t, n+1, seen)
 		assert.True(t, closed, "body is closed")
+		assert.Equal(t, n > 0, ended, "the connection can be used again, since the last event was read")
 	}
 }
 
@@ -542,7 +549,7 @@ func TestStopAnywhere(t *testing.T) {
 			x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 				sent++
 				inner = r.Context()
-				return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(tt.body), &closed}, Request: r}, nil
+				return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(tt.body), &closed, new(bool)}, Request: r}, nil
 			}))
 			k := x.Open(t.Context()).(*Call)
 			for range tt.nexts {
@@ -562,6 +569,22 @@ func TestStopAnywhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A body that ignores its context holds its reader for a second.
+func TestDeafBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			never, _ := io.Pipe()
+			return &http.Response{StatusCode: 200, Body: never, Request: r}, nil
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		_, err := x.Open(ctx).Next()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Minute+time.Second, time.Since(start))
+	})
 }
 
 // A silent service times out behind the events that came in one piece, and the caller's time does not count.

@@ -106,11 +106,9 @@ func (m *meter) hurry(d time.Duration) {
 }
 
 // drain reads the rest of a complete response, so that the connection can be reused.
-func (m *meter) drain(r io.Reader) {
+func (m *meter) drain() {
 	m.hurry(drainTime)
-	m.start()
-	_, _ = io.CopyN(io.Discard, r, drainBytes) // the message is complete either way
-	m.stop()
+	_, _ = io.CopyN(io.Discard, m, drainBytes) // the message is complete either way
 }
 
 // end stops the timer.
