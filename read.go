@@ -26,17 +26,18 @@ const (
 // opened is an answer that is read event by event. The mutex of the run guards the fields that are not only for
 // the goroutine of the loop body.
 type opened struct {
+	direct bool        // answers are opened, see mayRead; does not change in the run
 	reader ModelReader // or nil
 	obeys  bool        // as it says; only for the goroutine that reads it
 	near   bool        // the goroutine of the loop body reads it
-	inBody bool        // that goroutine is in the loop body
-	idle   bool        // it waits for an event
+	ahead  bool        // the goroutine of askModel reads it, and closes it
+	inBody bool        // the goroutine of the loop body is in the loop body
+	idle   bool        // the goroutine of the loop body waits for an event
 	slow   bool        // the loop body was slow
-	armed  bool        // watchBody is about to be called
-	watch  func() bool // stops that, or nil
+	armed  bool        // a timer calls watchBody
+	watch  func() bool // stops this timer, or nil
 
 	// only for the goroutine of the loop body
-	direct  bool          // it may read
 	delta   Event         // the next event, before what is in out
 	began   time.Time     // the run
 	entered time.Duration // the loop body got an event that was read for it, after began; 0 if it has returned
@@ -44,7 +45,8 @@ type opened struct {
 }
 
 // mayRead reports whether the goroutine of the loop body may read answers: the client returns when its context
-// is done, nothing else of the host is called there, and all events are those of the run.
+// is done, nothing else of the host is called there, and all events are those of
+// the run. If it may not, answers are not opened.
 func (r *run) mayRead() bool {
 	_, opens := r.setup.Load().client.(ModelOpener)
 	return opens && r.loop.setups == nil && r.builder == ContextBuilder(plainContext{}) && r.begun == nil
@@ -83,11 +85,12 @@ func (r *run) readElsewhere() {
 // mustRead reports whether the goroutine of askModel has to read on.
 func (r *run) mustRead() bool {
 	r.mu.Lock()
-	must := r.reader != nil && !r.near
+	must := r.reader != nil && !r.near && (r.ahead || !r.stopping)
 	if must && r.obeys && r.idle && r.quiet() {
 		must, r.near = false, true
 		r.signal()
 	}
+	r.ahead = must
 	r.mu.Unlock()
 	return must
 }
@@ -124,7 +127,7 @@ func (r *run) clientPanicked(ctx context.Context, p any) error {
 func (r *run) closeAnswer(ctx context.Context, err error) {
 	r.mu.Lock()
 	reader := r.reader
-	r.reader, r.near = nil, false
+	r.reader, r.near, r.ahead = nil, false, false
 	r.mu.Unlock()
 	if reader == nil {
 		return

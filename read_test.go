@@ -93,7 +93,8 @@ func TestOpenedIsAnAgent(t *testing.T) {
 	})
 }
 
-// An answer is read in the goroutine of the loop body, unless a builder may make it wait, or until there is a call.
+// An answer is read in the goroutine of the loop body until there is a call. With a builder, which may make it wait, it
+// is not opened.
 func TestWhoReads(t *testing.T) {
 	builder := aycoder.ContextFunc(func(_ context.Context, in aycoder.ContextInput) (*aycoder.Request, error) {
 		req := *in.Base
@@ -109,7 +110,7 @@ func TestWhoReads(t *testing.T) {
 		here, ahead int
 	}{
 		{name: "text", first: text, here: 3},
-		{name: "a builder", first: text, opts: []aycoder.Option{aycoder.WithContext(builder)}, ahead: 3},
+		{name: "a builder", first: text, opts: []aycoder.Option{aycoder.WithContext(builder)}},
 		{name: "a call", first: calls(text[0], text[1], call, use("b", "echo", `{"text":"y"}`)), here: 3 + 3, ahead: 2},
 		{name: "facts", first: text, record: true, here: 3},
 	} {
@@ -259,13 +260,15 @@ func TestOpenedAndTheBodyEnds(t *testing.T) {
 	}
 }
 
-// oddReader is an answer that breaks its contract, as it says.
-type oddReader struct{ next, stop func() }
+// oddReader is an answer that is complete at once, unless it says something else.
+type oddReader struct {
+	next func() (aycoder.ModelEvent, error)
+	stop func()
+}
 
 func (r *oddReader) Next() (aycoder.ModelEvent, error) {
 	if r.next != nil {
-		r.next()
-		return nil, io.EOF
+		return r.next()
 	}
 	return &aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil
 }
@@ -289,14 +292,16 @@ func (o *oddOpener) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.
 // A client that breaks the contract of an opener fails its answer, and nothing else.
 func TestOddReaders(t *testing.T) {
 	boom := func() { panic("boom") }
+	fails := func() (aycoder.ModelEvent, error) { panic("boom") }
+	ends := func() (aycoder.ModelEvent, error) { return nil, io.EOF }
 	for name, tt := range map[string]struct {
 		open func() aycoder.ModelReader
 		want string
 	}{
 		"nothing":           {func() aycoder.ModelReader { return nil }, "opened nothing"},
 		"panics at once":    {func() aycoder.ModelReader { boom(); return nil }, "client panicked: boom"},
-		"panics":            {func() aycoder.ModelReader { return &oddReader{next: boom} }, "client panicked: boom"},
-		"ends too early":    {func() aycoder.ModelReader { return &oddReader{next: func() {}} }, "stream ended"},
+		"panics":            {func() aycoder.ModelReader { return &oddReader{next: fails} }, "client panicked: boom"},
+		"ends too early":    {func() aycoder.ModelReader { return &oddReader{next: ends} }, "stream ended"},
 		"panics in the end": {func() aycoder.ModelReader { return &oddReader{stop: boom} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -459,4 +464,37 @@ func randomTalk(t *testing.T, rnd *rand.Rand, wrap func(aycoder.ModelClient) ayc
 	}
 	require.NoError(t, aycoder.CheckHistory(res.Messages))
 	return said.String(), res
+}
+
+// An answer that neither goroutine reads any more is closed, also if a function of the host does not end.
+func TestOpenedIsClosed(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			defer close(release)
+			tool, err := aycoder.NewTool("stay", "A tool.", func(_ context.Context, inv *aycoder.Invocation, _ struct{}) (*aycoder.ToolResult, error) {
+				inv.Cleanup(func() { <-release })
+				return aycoder.TextResult(""), nil
+			}, aycoder.WithEffect(aycoder.EffectReadOnly))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			answers := [][]any{calls(use("a", "stay", `{}`)), {use("b", "stay", `{}`)}}
+			opened, stopped := 0, 0
+			m := &oddOpener{func() aycoder.ModelReader {
+				events := answers[opened]
+				opened++
+				return &oddReader{func() (aycoder.ModelEvent, error) {
+					if opened == 2 {
+						cancel()
+					}
+					ev := events[0]
+					events = events[1:]
+					return ev.(aycoder.ModelEvent), nil
+				}, func() { stopped++ }}
+			}}
+			_, err = collect(newLoop(t, m, aycoder.WithTools(tool)).Run(ctx, aycoder.Input{Prompt: "go"}))
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, []int{2, 2}, []int{opened, stopped})
+		})
+	}
 }

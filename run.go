@@ -212,24 +212,19 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 		r.begun()
 	}
 	r.direct, r.began = r.mayRead(), time.Now()
-	next := func() Event { return r.next(work) }
-	for ev := next(); ev != nil; ev = next() {
-		if !yield(ev, nil) {
-			return false
+	for range 2 { // the second time, after the end
+		for ev := r.next(work); ev != nil; ev = r.next(work) {
+			if !yield(ev, nil) {
+				return false
+			}
+			r.seen(ev)
 		}
-		r.seen(ev)
-	}
-	r.stop(ctx, cancel)
-	for ev := r.pop(); ev != nil; ev = r.pop() {
-		if !yield(ev, nil) {
-			return false
-		}
-		r.seen(ev)
+		r.stop(ctx, cancel)
 	}
 	return true
 }
 
-// next waits for an event. It returns nil when the run is over or ctx is done.
+// next waits for an event. It returns nil when the run is over or ctx is done, and after stop, when there is none.
 func (r *run) next(ctx context.Context) Event {
 	r.bodyLeft()
 	for ctx.Err() == nil {
@@ -259,6 +254,9 @@ func (r *run) next(ctx context.Context) Event {
 		case <-r.wake:
 		case <-ctx.Done():
 		}
+	}
+	if r.stopping {
+		return r.pop()
 	}
 	return nil
 }

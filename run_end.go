@@ -32,7 +32,7 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 		return
 	}
 	r.stopping = true
-	reads := r.near
+	ahead := r.ahead
 	if r.watch != nil {
 		r.watch()
 	}
@@ -46,15 +46,13 @@ func (r *run) stop(ctx context.Context, cancel context.CancelFunc) {
 	r.live += len(ends)
 	r.mu.Unlock()
 	cancel()
-	if reads {
+	if !ahead { // nobody else will
 		r.closeAnswer(ctx, nil)
 	}
 	for _, f := range ends {
 		go r.end(ctx, f)
 	}
-	if r.await(func() bool { return r.live == 0 }) {
-		r.closeAnswer(ctx, nil) // which nobody has begun to read
-	}
+	r.await(func() bool { return r.live == 0 })
 	r.cancelRest(ctx)
 	if r.facts != nil {
 		r.facts.finish()

@@ -145,14 +145,14 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 	}
 	in.start = r.loop.clock.Now()
 	client := r.setup.Load().client
-	if o, ok := client.(ModelOpener); ok {
-		reader := o.Open(ctx, req)
+	if r.direct {
+		reader := client.(ModelOpener).Open(ctx, req)
 		if reader == nil {
 			return &ModelError{Err: errors.New("client opened nothing")}
 		}
 		r.obeys = reader.Obeys()
 		r.mu.Lock()
-		if r.reader = reader; r.near && !r.obeys {
+		if r.reader, r.ahead = reader, !r.near; r.near && !r.obeys {
 			r.readElsewhere()
 		}
 		r.mu.Unlock()
