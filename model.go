@@ -46,6 +46,9 @@ type ModelClient interface {
 type ModelOpener interface {
 	// Open returns the answer to req, with the events of Stream. Nothing is sent before the first call of Next.
 	Open(ctx context.Context, req *Request) ModelReader
+	// Opens reports whether m is this client itself. A client that embeds this one has its Open, too, but may have
+	// another Stream, which a run calls then.
+	Opens(m ModelClient) bool
 }
 
 // ModelReader is an answer of a model that is read event by event. Its methods are called one at a time, but not

@@ -45,11 +45,12 @@ type opened struct {
 }
 
 // mayRead reports whether the goroutine of the loop body may read answers: the client returns when its context
-// is done, nothing else of the host is called there, and all events are those of
+// is done and is not inside of another one, nothing else of the host is called there, and all events are those of
 // the run. If it may not, answers are not opened.
 func (r *run) mayRead() bool {
-	_, opens := r.setup.Load().client.(ModelOpener)
-	return opens && r.loop.setups == nil && r.builder == ContextBuilder(plainContext{}) && r.begun == nil
+	client := r.setup.Load().client
+	o, ok := client.(ModelOpener)
+	return ok && o.Opens(client) && r.loop.setups == nil && r.builder == ContextBuilder(plainContext{}) && r.begun == nil
 }
 
 // quiet reports whether the next event can only come from the model. The mutex is held.

@@ -51,6 +51,8 @@ func (o opened) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelRea
 	return &openReader{taken: o.taken, next: next, stop: stop}
 }
 
+func (o opened) Opens(m aycoder.ModelClient) bool { return m == aycoder.ModelClient(o) }
+
 // An openReader has a field that the race detector watches: two may not read at once.
 type openReader struct {
 	*taken
@@ -133,6 +135,26 @@ func TestWhoReads(t *testing.T) {
 			require.Equal(t, []int{tt.here, tt.ahead}, []int{m.here, m.ahead})
 		})
 	}
+}
+
+// limited is a client that embeds another one and has another Stream.
+type limited struct {
+	opened
+	asked *int
+}
+
+func (l limited) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	*l.asked++
+	return l.opened.Stream(ctx, req)
+}
+
+// Nobody gets round the Stream of a client because this client embeds an opener.
+func TestEmbeddedOpener(t *testing.T) {
+	asked := 0
+	m := limited{open(&fake{turns: [][]any{say("hello")}}), &asked}
+	_, err := collect(newLoop(t, m).Run(t.Context(), aycoder.Input{Prompt: "go"}))
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0}, []int{asked, m.taken.opened})
 }
 
 // Once the loop body was slow, the run reads ahead of it.
@@ -284,6 +306,8 @@ func (r *oddReader) Stop() {
 type oddOpener struct{ open func() aycoder.ModelReader }
 
 func (o *oddOpener) Open(context.Context, *aycoder.Request) aycoder.ModelReader { return o.open() }
+
+func (o *oddOpener) Opens(m aycoder.ModelClient) bool { return m == o }
 
 func (o *oddOpener) Stream(context.Context, *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
 	panic("it can be opened")

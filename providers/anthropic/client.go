@@ -238,6 +238,9 @@ func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelRe
 	return c.answer(req).Open(ctx)
 }
 
+// Opens implements [aycoder.ModelOpener].
+func (c *Client) Opens(m aycoder.ModelClient) bool { return m == c }
+
 // answer returns the exchange of a request that is answered.
 func (c *Client) answer(req *aycoder.Request) *api.Exchange {
 	x := c.exchange(req)

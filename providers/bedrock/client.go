@@ -233,6 +233,9 @@ func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelRe
 	return c.exchange(req).Open(ctx)
 }
 
+// Opens implements [aycoder.ModelOpener].
+func (c *Client) Opens(m aycoder.ModelClient) bool { return m == c }
+
 // exchange returns the exchange of a request.
 func (c *Client) exchange(req *aycoder.Request) *api.Exchange {
 	model := cmp.Or(req.Model, c.model)

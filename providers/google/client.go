@@ -233,6 +233,9 @@ func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelRe
 	return c.exchange(req, streamMethod).Open(ctx)
 }
 
+// Opens implements [aycoder.ModelOpener].
+func (c *Client) Opens(m aycoder.ModelClient) bool { return m == c }
+
 const streamMethod = ":streamGenerateContent?alt=sse"
 
 // CountTokens returns the number of input tokens of req, for which it asks the service. If [WithBaseURL]

@@ -338,6 +338,9 @@ func (c *Client) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelRe
 	return c.cfg.exchange(c, req).Open(ctx)
 }
 
+// Opens implements [aycoder.ModelOpener].
+func (c *Client) Opens(m aycoder.ModelClient) bool { return m == c }
+
 // endpoint returns the URL of an API.
 func (c *Client) endpoint(path string) string { return c.cfg.BaseURL + c.queried(path) }
 
