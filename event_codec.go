@@ -289,6 +289,7 @@ func (e *ToolFinished) files() []edit.FileResult {
 }
 
 type wireFile struct {
+	_        [0]func()        // not comparable, which would be code in each program
 	ID       string           `json:"id"`
 	Name     string           `json:"name"`
 	File     *edit.FileResult `json:"file"`

@@ -359,6 +359,8 @@ func (o *deafOpener) Open(ctx context.Context, req *aycoder.Request) aycoder.Mod
 	return deaf{o.opened.Open(ctx, req), o.obeys}
 }
 
+func (o *deafOpener) Opens(m aycoder.ModelClient) bool { return m == o }
+
 // An answer that does not obey is read in another goroutine, which a run can leave at its end.
 func TestAnswersThatDoNotObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -123,8 +123,8 @@ type Call struct {
 	ctx    context.Context // of the caller
 	inner  context.Context // of the request
 	cancel context.CancelCauseFunc
-	resp   io.ReadCloser // the body of the response
-	leave  func() bool   // see hostBody; or nil
+	close  func()      // closes the body of the response; or nil
+	leave  func() bool // ends the wait for that after the context is done; or nil
 
 	// The fields that each event needs are together, for the processor's cache.
 	first  aycoder.ModelEvent   // the next event, or nil
@@ -201,7 +201,7 @@ func (k *Call) Next() (aycoder.ModelEvent, error) {
 
 // Obeys implements [aycoder.ModelReader]. A token source, or a transport of the program that gets its own tokens, may
 // go on when the context is done. A body may not: "For outgoing client requests, the context controls the entire
-// lifetime of a request and its response" (net/http, NewRequestWithContext). See also hostBody.
+// lifetime of a request and its response" (net/http, NewRequestWithContext).
 func (k *Call) Obeys() bool { return k.dec != nil || !k.x.Config.foreign && k.x.Config.tokens == nil }
 
 // end ends the response, and returns the error of Next from now on. An error is classified here, and not where it was
@@ -235,8 +235,8 @@ func (k *Call) Stop() {
 	}
 	k.first, k.err = nil, io.EOF
 	k.events.Close()
-	if k.resp != nil {
-		k.resp.Close()
+	if k.close != nil {
+		k.close()
 	}
 	k.body.end()
 	if k.leave != nil {
@@ -244,19 +244,6 @@ func (k *Call) Stop() {
 	}
 	k.cancel(nil)
 	k.cancel = nil
-}
-
-// A hostBody is a body of a transport of the program. If it ignores its context, it is closed, while somebody still reads
-// it. Since not every body can be closed twice, only the first Close counts.
-type hostBody struct {
-	io.ReadCloser
-	once sync.Once
-}
-
-// Close implements io.Closer.
-func (b *hostBody) Close() (err error) {
-	b.once.Do(func() { err = b.ReadCloser.Close() })
-	return err
 }
 
 // Emit passes an event to the caller, and sets in an [aycoder.MessageDone] who answered. If it returns an error, the decoder must return
@@ -360,12 +347,12 @@ func (k *Call) begin() (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("connect: %w", err)
 	}
-	k.resp = resp.Body
-	if k.x.Config.foreign {
-		k.resp = &hostBody{ReadCloser: resp.Body}
-		k.leave = context.AfterFunc(k.inner, func() { time.AfterFunc(leaveTime, func() { k.resp.Close() }) })
+	k.body.r = resp.Body
+	k.close = func() { resp.Body.Close() }
+	if k.x.Config.foreign { // the body may ignore its context, and not every one can be closed twice
+		k.close = sync.OnceFunc(k.close)
+		k.leave = context.AfterFunc(k.inner, func() { time.AfterFunc(leaveTime, k.close) })
 	}
-	k.body.r = k.resp
 	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode

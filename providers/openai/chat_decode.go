@@ -234,9 +234,10 @@ func (d *chatDecoder) field(r *rawjson.Reader) (idle bool) {
 
 // A chatFault describes an error in a chunk.
 type chatFault struct {
-	failure   string // JSON
-	complaint string // JSON: an error if the chunk is not part of an answer
-	answers   bool   // the chunk has choices or a usage
+	_         [0]func() // not comparable, which would be code in each program
+	failure   string    // JSON
+	complaint string    // JSON: an error if the chunk is not part of an answer
+	answers   bool      // the chunk has choices or a usage
 }
 
 // field notes a field that only errors have, in whatever form a gateway writes them.
