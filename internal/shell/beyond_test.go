@@ -84,6 +84,15 @@ var beyond = map[string][]string{
 		"f() { bash -c 'x=../a; local x=main.go; cat \"$x\"'; }; f",
 		"readonly x=../a\ny=1; x=main.go\ncat \"$x\"",
 	},
+	// In Big5, GBK and Shift JIS a backslash, a bar or a brace may be the second byte of a character, and bash reads
+	// a script in the locale that the lines before it set.
+	"locales": {
+		"LC_ALL=ja_JP.SJIS bash -c 'echo \"$0\"'", "export LC_ALL=zh_CN.GBK\nls", "LANG=zh_CN ls", "env LC_CTYPE=zh_TW.BIG5 ls",
+		"LC_ALL=utf8.GBK ls", "echo \"丁\\\"; touch P #\"", "sed 's/丁\\/a/w P/' f", "sort 丁|echo -o P",
+		"sed 's|丁|b|;s|w P|y|' f", "sed 's/[丁]/w P/' f", "awk '/[丁]/' f", "echo \"丁`ls`\"", "cd 丁||exit; ls",
+	},
+	// These read the records of another file than that of the system.
+	"records": {"who /etc/passwd", "who -a .env", "users /etc/passwd", "uptime ../x"},
 	// After an error of arithmetic, bash goes on in the next line.
 	"errors": {
 		"x=../a\necho $((1/0)); x=main.go\ncat \"$x\"", "cd nope || exit $((1/0))\ncat ../x",

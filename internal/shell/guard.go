@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aycoder/aycoder/internal/late"
 )
 
 // refuse says why a script is not even parsed; "" if it is. Its time is linear in the
@@ -41,6 +43,10 @@ func oddLine(script string) bool {
 	}
 	return false
 }
+
+// swallowed is a backslash or a backquote that ends the character before it for a shell in a locale of
+// Big5, GBK or Shift JIS. Other quotes never do, and a backslash before a letter protects nothing.
+var swallowed = late.Regexp("[^\x00-\x7f](\\\\[^a-z]|`)")
 
 // nesting is not less than the depth of the tree that a parser could make of the script:
 // each level needs one of these, whatever is quoted. It bounds the recursion of the parser

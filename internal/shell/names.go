@@ -1,6 +1,10 @@
 package shell
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/aycoder/aycoder/internal/late"
+)
 
 // hijack says what setting a variable does to the commands after it.
 func hijack(name string) (Class, string) {
@@ -52,12 +56,18 @@ var special = set("RANDOM", "SRANDOM", "HISTCMD", "OPTIND", "SECONDS", "LINENO",
 // handed are the variables that may be set for a program: they name a language, a time
 // zone or how output looks (locale(7), tzset(3), no-color.org). Every other one may mean
 // something to some program.
-var handed = set("LANG", "LANGUAGE", "TZ", "NO_COLOR", "CLICOLOR", "FORCE_COLOR")
+var handed = set("LANGUAGE", "TZ", "NO_COLOR", "CLICOLOR", "FORCE_COLOR")
+
+// locales are those in which every shell and program finds the characters of a script where we do.
+var locales = late.Regexp(`^(C|POSIX|[A-Za-z_]+\.(?i:utf-?8))?$`)
 
 // hands reports whether a variable may be given to a program with that value: a name, not
-// a path, as locale and time zone may be read from a file.
+// a path, as a time zone may be read from a file.
 func hands(name string, v word) bool {
-	return (handed[name] || strings.HasPrefix(name, "LC_")) && v.kind <= digits && !strings.Contains(v.text, "..") &&
+	if name == "LANG" || strings.HasPrefix(name, "LC_") {
+		return v.kind <= digits && locales().MatchString(v.text)
+	}
+	return handed[name] && v.kind <= digits && !strings.Contains(v.text, "..") &&
 		!strings.HasPrefix(v.text, "/") && !strings.HasPrefix(v.text, ":") && !strings.HasPrefix(v.text, ".")
 }
 

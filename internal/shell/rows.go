@@ -79,10 +79,10 @@ func rows() map[string]program {
 			"--portability --output? --total --type= --exclude-type= --print-type"},
 		// The system and the user: whoami(1), id(1), uname(1), uptime(1) and the like.
 		"whoami": {use: 'n'}, "id": {use: 'n', spec: "-Ggnruz --group --groups --name --real --user --zero"},
-		"groups": {use: 'n'}, "logname": {use: 'n'}, "users": {use: 'n'}, "tty": {use: 'n', spec: "-s --silent --quiet"},
+		"groups": {use: 'n'}, "logname": {use: 'n'}, "users": {}, "tty": {use: 'n', spec: "-s --silent --quiet"},
 		"uname": {use: 'n', spec: "-aimnoprsv --all --kernel-name --nodename --kernel-release --kernel-version --machine " +
 			"--operating-system"},
-		"uptime": {use: 'n', spec: "-ps --pretty --since"},
+		"uptime": {spec: "-ps --pretty --since"},
 		// date(1) sets the clock by an operand without a plus, and -s. -f reads a file of dates.
 		"date": {handler: "date", spec: "-uR -I? -d= -v= -r= --date= --reference= --utc --universal --iso-8601? --rfc-3339= " +
 			"--rfc-email -s!e --set!e"},
@@ -97,7 +97,7 @@ func rows() map[string]program {
 		"pidof": {use: 'n', spec: "-sx"},
 		"lscpu": {use: 'n', spec: "-aceJxy -e? -p? --all --json --extended? --parse?"},
 		"lsblk": {use: 'n', spec: "-abdflmnpJPrSt -o= --all --bytes --fs --json --list --noheadings --output= --paths"},
-		"who":   {use: 'n', spec: "-abdHlmqrstTu"}, "w": {use: 'n', spec: "-fhsu"},
+		"who":   {spec: "-abdHlmqrstTu"}, "w": {use: 'n', spec: "-fhsu"},
 		"getconf": {use: 'n', spec: "-a"}, "locale": {use: 'n', spec: "-ackm --all-locales --charmaps --keyword-name"},
 		"sw_vers": {use: 'n', spec: "-productName -productVersion -buildVersion"},
 		"cal":     {use: 'n', spec: "-13jmsy"}, "which": {use: 'n', spec: "-as"},

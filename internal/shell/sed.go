@@ -2,6 +2,7 @@ package shell
 
 import (
 	"strings"
+	"unicode/utf8"
 )
 
 // Programs of sed run unasked if they are in a small grammar: commands that print, delete
@@ -106,7 +107,7 @@ func (s *sedScript) part(delim byte, expression bool) bool {
 	bracket := false
 	for s.pos++; s.pos < len(s.text); s.pos++ {
 		switch ch := s.text[s.pos]; {
-		case ch == '\n':
+		case ch == '\n', s.text[s.pos-1] >= utf8.RuneSelf && strings.IndexByte(`\|[]`, ch) >= 0: // see swallowed
 			return false
 		case ch == '\\' && bracket:
 			return false

@@ -245,6 +245,9 @@ func (k *walker) source(script string, st *state) word {
 		k.raise(NeedsApproval, "is empty")
 		return word{}
 	}
+	if swallowed().MatchString(script) {
+		k.raise(NeedsApproval, "has a backslash that is a part of the character before it in some locales")
+	}
 	g := &form{text: script, counters: map[string]bool{}}
 	if k.depth == 0 { // another shell gets its variables from the environment
 		g.counters = counters(f)

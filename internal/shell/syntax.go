@@ -3,6 +3,7 @@ package shell
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -255,6 +256,9 @@ func (g *form) word(w *syntax.Word) {
 		if strings.HasSuffix(l.Value, "$") && i+1 < len(w.Parts) {
 			g.refuse("has a dollar before a quote")
 		}
+	}
+	if end := int(w.End().Offset()); end > 0 && end < len(g.text) && g.text[end-1] >= utf8.RuneSelf && g.text[end] == '|' {
+		g.refuse("has a bar that is a part of the character before it in some locales")
 	}
 	g.parts(w.Parts, false)
 }
