@@ -198,6 +198,9 @@ func (b *basher) run(ctx context.Context, inv *invocation, in bashArgs) (*result
 		Env: environ(b.environ(), os.Environ(), b.env), Network: in.Network && !inv.ReadOnly, ReadOnly: inv.ReadOnly, run: inv.Run,
 		ask: askNetwork(inv, in.Command),
 	}
+	if inv.ReadOnly { // git would ask the server of a partial clone for what is missing
+		c.Env = append(c.Env, "GIT_NO_LAZY_FETCH=1")
+	}
 	c.Approved = c.Digest() // before a middleware could change what the call says
 	if l, ok := b.exec.(*localExec); ok && inv.ReadOnly {
 		l.temps.begin(inv)

@@ -495,8 +495,14 @@ func TestHostileRepository(t *testing.T) {
 	require.NoError(t, os.Mkdir(hooks, 0o755))
 	require.NoError(t, os.Symlink(evil, filepath.Join(hooks, "pre-commit")))
 	w.ok("bash", args{"command": "git init -q && git config user.name a && git config user.email a@b && git add f && git commit -qm first; echo b >f"})
+	for _, kind := range []string{"SSH SIGNATURE", "SIGNED MESSAGE"} { // of gpg.ssh and gpg.x509
+		w.ok("bash", args{"command": `printf 'tree %s\nparent %s\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 0 +0000\n` +
+			`gpgsig -----BEGIN ` + kind + `-----\n x\n -----END ` + kind + `-----\n\nx\n' $(git rev-parse HEAD^{tree} HEAD) | ` +
+			`git hash-object -t commit -w --stdin | xargs git update-ref HEAD`})
+	}
 	config := fmt.Sprintf("[core]\nfsmonitor=%[1]s\nhooksPath=%[2]s\npager=%[1]s\nsshCommand=%[1]s\neditor=%[1]s\naskPass=%[1]s\n"+
-		"[log]\nshowSignature=true\n[gpg]\nprogram=%[1]s\n[commit]\ngpgSign=true\n[credential]\nhelper=%[1]s\n[pager]\nlog=%[1]s\n"+
+		"[log]\nshowSignature=true\n[format]\npretty=%%G?\n[gpg]\nprogram=%[1]s\n[gpg \"ssh\"]\nprogram=%[1]s\nallowedSignersFile=f\n"+
+		"[gpg \"x509\"]\nprogram=%[1]s\n[commit]\ngpgSign=true\n[credential]\nhelper=%[1]s\n[pager]\nlog=%[1]s\n"+
 		"[sequence]\neditor=%[1]s\n[remote \"origin\"]\nurl=ssh://127.0.0.1:1/x\n[remote \"ext\"]\nurl=ext::%[1]s\n", evil, hooks)
 	f, err := os.OpenFile(w.path(".git/config"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)

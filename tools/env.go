@@ -39,7 +39,7 @@ var fixed = []string{
 	"DEBIAN_FRONTEND=noninteractive", "GIT_PAGER=cat", "GIT_EDITOR=false",
 	"GIT_SEQUENCE_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false",
 	"GIT_OPTIONAL_LOCKS=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-	"GIT_CONFIG_COUNT=10", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
+	"GIT_CONFIG_COUNT=12", "GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
 	"GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
 	"GIT_CONFIG_KEY_2=core.pager", "GIT_CONFIG_VALUE_2=cat",
 	"GIT_CONFIG_KEY_3=log.showSignature", "GIT_CONFIG_VALUE_3=false",
@@ -52,6 +52,9 @@ var fixed = []string{
 	"GIT_CONFIG_KEY_8=safe.bareRepository", "GIT_CONFIG_VALUE_8=explicit",
 	// Otherwise git diff writes the index, which GIT_OPTIONAL_LOCKS does not forbid it.
 	"GIT_CONFIG_KEY_9=diff.autoRefreshIndex", "GIT_CONFIG_VALUE_9=false",
+	// A format of the repository may have git log verify signatures.
+	"GIT_CONFIG_KEY_10=gpg.ssh.program", "GIT_CONFIG_VALUE_10=ssh-keygen",
+	"GIT_CONFIG_KEY_11=gpg.x509.program", "GIT_CONFIG_VALUE_11=gpgsm",
 }
 
 // inherited returns the variables that commands inherit from the machine on which they run.

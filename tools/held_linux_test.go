@@ -205,6 +205,17 @@ func TestHeldTemporaryFiles(t *testing.T) {
 	assert.Empty(t, left())
 }
 
+// A command that only reads does not start what a partial clone fetches missing objects with.
+func TestHeldReadsFetchNothing(t *testing.T) {
+	timed.Serial(t)
+	w := newWorld(t, map[string]string{"evil": "#!/bin/sh\necho evil ran >&2\n"})
+	w.ok("bash", args{"command": "chmod +x evil && git init -q && git config user.name a && git config user.email a@b && git config uploadpack.allowFilter true && " +
+		"git add evil && git commit -qm first && git clone -q --no-checkout --filter=blob:none file://$PWD part && git -C part config remote.origin.uploadpack $PWD/evil"})
+	show := args{"command": "git -C part show HEAD:evil"}
+	assert.NotContains(t, w.held(w.tool["bash"], show).Text(), "evil ran")
+	assert.Contains(t, w.call("bash", show).Text(), "evil ran", "else nothing was shown above")
+}
+
 // imperfect is a sandbox that cannot hold commands to reading altogether, as on an old kernel.
 type imperfect struct{ mechanism string }
 
