@@ -106,7 +106,7 @@ func TestOwnAttacksAreSeen(t *testing.T) {
 		}
 	}
 	logs := newCage(t).runEach(t, picked)
-	found := map[string]string{}
+	found, missing := map[string]string{}, 0
 	for i, c := range picked {
 		effects := effectsOf(logs[i])
 		if *update {
@@ -118,16 +118,24 @@ func TestOwnAttacksAreSeen(t *testing.T) {
 			continue
 		}
 		want := strings.TrimPrefix(c.source, seenBy)
-		if want == nothing {
+		if name, _, _ := strings.Cut(c.command, " "); len(effects) == 0 && want != nothing && absent(name) {
+			missing++
+			t.Logf("not run, as %s is not installed: %q", name, c.command)
+		} else if want == nothing {
 			assert.Empty(t, effects, "%q", c.command)
 		} else {
 			assert.Contains(t, effects, want, "%q", c.command)
 		}
 	}
-	t.Logf("%d commands were run", len(picked))
+	t.Logf("%d commands were run, %d not", len(picked)-missing, missing)
 	if *update {
 		writeSources(t, found)
 	}
+}
+
+// absent reports whether there is no program, builtin or keyword of a plain name.
+func absent(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == "" && exec.Command("bash", "-c", `type "$0"`, name).Run() != nil
 }
 
 func writeSources(t *testing.T, found map[string]string) {
