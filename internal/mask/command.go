@@ -249,6 +249,12 @@ func (f *finder) dsn(at int) {
 	}
 }
 
+// oracle marks the password in jdbc:oracle:thin:user/password@host.
+func (f *finder) oracle(at int) {
+	rest := f.rest(at)
+	f.password(argument{rest[:strings.IndexAny(rest+" ", " \t\"'`<>")], at}, '/')
+}
+
 // identified marks the password of a user in SQL: IDENTIFIED BY 'x', also with a plugin
 // between.
 func (f *finder) identified(at int) {

@@ -276,6 +276,7 @@ func (r source) placed() []sample {
 	add("key value dsn in quotes", "dsn := \"host=db user=me password=@@ sslmode=disable\"", r.lower(10))
 	add("jdbc", "jdbc:postgresql://db/app?user=me&password=@@&ssl=true", r.lower(10))
 	add("jdbc of sql server", "jdbc:sqlserver://db:1433;databaseName=x;user=me;password=@@;", r.lower(10))
+	add("jdbc of oracle", "jdbc:oracle:thin:me/@@@//db:1521/x", r.an(10))
 	add("odbc", "Driver={x};Server=db;Uid=me;Pwd=@@;", r.lower(10))
 	return out
 }

@@ -117,7 +117,7 @@ func TestNearMisses(t *testing.T) {
 		`for key, value := range m {`, "key = sha256.Sum256(data)", "--- PASS: TestAddrStringAllocs/ipv6+zone", "`protobuf_key:\"bytes,1,opt,name=key,proto3\"`", "password required", "Password:",
 		"the secret of success is sha256", "| token | string | the access token of the user |", "accessTokenEnvVariable = \"GOOGLE_TOKEN_V2\"", "task-ghp-runner", "disk-usage-report-of-the-last-32-days",
 		`<input name="password" value="">`, `{"name": "password", "value": "hunter2"}`, `<option name="token" value="page2"/>`, `"token", valueOf(x1y2z3)`,
-		`{"name": "DB_PASSWORD", "value": "${DB_PASSWORD}"}`, "- name: DB_PASSWORD\n  valueFrom: a1b2c3d4e5", "new PDO($dsn, $user, $pass1)", "new PDO(dsn(), 'u1', 'pw')",
+		`{"name": "DB_PASSWORD", "value": "${DB_PASSWORD}"}`, "- name: DB_PASSWORD\n  valueFrom: a1b2c3d4e5", "jdbc:oracle:thin:@//db:1521/x1y2z3w4", "new PDO($dsn, $user, $pass1)", "new PDO(dsn(), 'u1', 'pw')",
 		"env: ENV TOKEN_URL https://a1.test", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk" + r.an(60), "if !strings.HasPrefix(s, \"-----BEGIN PRIVATE KEY-----\") {\n\treturn errNoPrivateKeyAtTheBeginningOfTheText1\n}\n",
 		"if strings.HasPrefix(s, \"-----BEGIN PRIVATE KEY-----\") {\n\treturn strings.TrimSpace(theWholeTextOfTheKeyWithoutItsEnds01)\n}\nreturn theOtherTextThatIsNotAKeyButOneOfWords12345678901(s) {\n",
 		"[secret:github-token:0123456789]", "password: [secret:password:0123456789]", "https://u:[secret:url-password:0123456789]@host", "MASK_ghp_short12345",

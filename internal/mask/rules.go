@@ -286,6 +286,7 @@ var custom = []trigger{
 	{literal: "cookie", fold: true, check: (*finder).cookies},
 	{literal: "@tcp(", check: (*finder).dsn},
 	{literal: "@unix(", check: (*finder).dsn},
+	{literal: "jdbc:oracle:", check: (*finder).oracle},
 	{literal: "identified ", fold: true, check: (*finder).identified},
 	{literal: "mysqli", check: (*finder).connect},
 	{literal: "PDO(", check: (*finder).connect},
