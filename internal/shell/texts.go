@@ -339,6 +339,11 @@ func ps(c *call, argv []word) {
 			c.dispute("may show the environment of processes")
 		}
 	}
+	for _, w := range o.all("-o", "-O", "--format") {
+		if w.kind > digits || strings.Contains(strings.ToLower(w.text), "env") { // environ of procps 4
+			c.dispute("may show the environment of processes")
+		}
+	}
 	// If there is no such user or group, the words are read again as if they had no dash.
 	for _, w := range o.all("-u", "-g") {
 		if w.kind > digits || (o.has("-e") || strings.Contains(w.text, "e")) && strings.Trim(w.text, "aefghjlnrStTuvwxX") == "" {
