@@ -93,6 +93,13 @@ var beyond = map[string][]string{
 	},
 	// These read the records of another file than that of the system.
 	"records": {"who /etc/passwd", "who -a .env", "users /etc/passwd", "uptime ../x"},
+	// A number may be less than zero, and what is behind it an option.
+	"negative numbers": {
+		"git grep \"$((0-1))Otouch P;\" a", "zstd -c \"$((0-1))o\" P a", "x=$((0-1)); git grep \"${x}O./x\" a",
+		"i=1; while ls; do i=$((i-1)); git grep \"${i}O./x\" a; done", "i=0; ((i--)); git grep \"${i}O./x\" a",
+		"x=1; x=$((0-1)); for i in a b; do git grep \"${x}O./x\" a; x=$((x-1)); done", "for i in $(seq 3 -1 -3); do git grep \"${i}O./x\" a; done",
+		"n=$((0-5)); for i in $(seq 5 $n); do git grep \"${i}O./x\" a; done",
+	},
 	// After an error of arithmetic, bash goes on in the next line.
 	"errors": {
 		"x=../a\necho $((1/0)); x=main.go\ncat \"$x\"", "cd nope || exit $((1/0))\ncat ../x",

@@ -136,9 +136,9 @@ func number(c *call, _ []word) { c.out = word{text: "1", kind: digits} }
 
 // seq prints numbers, unless an option says what stands between or around them.
 func seq(c *call, argv []word) {
-	c.options(program{spec: "-s= -f= --separator= --format="}, argv[1:])
+	c.options(program{spec: "-s= -f= --separator= --format=", tame: true}, argv[1:])
 	if len(c.cmd.Argv) > 1 && !strings.HasPrefix(argv[1].text, "-") {
-		c.out = word{text: "1", kind: digits, many: true}
+		c.out = word{text: "1", kind: digits, many: true, nodash: !slices.ContainsFunc(argv, word.dash)}
 	}
 }
 

@@ -304,7 +304,7 @@ func (x expander) part(p syntax.WordPart, first, quoted bool) word {
 		return x.substitute(p)
 	case *syntax.ArithmExp:
 		x.arith(p.X)
-		// Which number it is does not matter: no digit can be an option, a path that leads
+		// Which number it is does not matter but for its sign: no digit can be a path that leads
 		// outside, or code.
 		return word{text: "1", kind: digits}
 	case *syntax.ProcSubst:

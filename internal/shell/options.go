@@ -169,7 +169,7 @@ func (c *call) options(p program, args []word) *parsed {
 				i++
 			}
 			continue
-		case w.dash() && w.kind > known && c.strict && !p.tame:
+		case w.dash() && w.kind > known && c.strict && !p.tame && !(isValue && numeric(w)):
 			c.raise(NeedsApproval, "a word that is not known may be an option")
 		}
 		r.operands = append(r.operands, w)

@@ -50,6 +50,8 @@ func (w word) dash() bool {
 		return w.kind > known && !w.nodash
 	case w.kind == glob && strings.ContainsRune("*?[", rune(w.text[0])):
 		return true
+	case w.kind == digits && '0' <= w.text[0] && w.text[0] <= '9': // it may be less than zero
+		return !w.nodash
 	}
 	return w.text[0] == '-'
 }
@@ -120,7 +122,7 @@ func (w word) or(b word) word {
 	}
 	r := word{kind: anything, many: w.many || b.many, env: w.env || b.env, net: w.net || b.net}
 	if numeric(w) && numeric(b) {
-		r.kind, r.text = digits, "1"
+		r.kind, r.text, r.nodash = digits, "1", !w.dash() && !b.dash()
 	}
 	return r
 }

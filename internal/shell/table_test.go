@@ -84,7 +84,7 @@ var harmless = []string{
 	"basename src/a.py .py", "readlink -f main.go",
 	"timeout 10 grep -r foo .", "time grep -rc foo src", "nice -n 10 wc -l main.go",
 	"env LC_ALL=C sort data.csv", "LC_ALL=en_US.UTF-8 sort data.csv", "LANG=C.utf8 ls", "export LC_ALL=POSIX; ls", "LC_ALL= ls",
-	"grep -rE '登录|注册' .", "printf '✓\\n'", "echo ✓ | cat", "LC_ALL=C sort data.csv", "TZ=UTC date", "NO_COLOR=1 ls",
+	"grep -rE '登录|注册' .", "printf '✓\\n'", "echo ✓ | cat", "tail -n $((3*2)) main.go", "seq 1 $((3+4))", "n=3; head -n $((5)) main.go", "LC_ALL=C sort data.csv", "TZ=UTC date", "NO_COLOR=1 ls",
 	"cat <<'EOF' | wc -l\na\nb\nEOF", "cat <<EOF\n$HOME\nEOF", "wc -c <<< 'abc'", "tr a-z A-Z <<< hello",
 	"ls 2>&1 | head", "ls nothere 2>/dev/null || true", "grep foo main.go >/dev/null 2>&1 && echo found",
 	"cat main.go &>/dev/null", "ls >&2", "set -euo pipefail; ls | head", "set -e\nls\npwd",

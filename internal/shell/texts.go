@@ -89,7 +89,7 @@ func tac(c *call, argv []word) {
 // wc of what comes in prints a number; of files it prints their names too.
 func wc(c *call, argv []word) {
 	if o := c.reads(argv); len(o.operands) == 0 {
-		c.out = word{text: "1", kind: digits, many: true}
+		c.out = word{text: "1", kind: digits, many: true, nodash: true}
 	}
 }
 
