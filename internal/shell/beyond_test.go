@@ -100,6 +100,23 @@ var beyond = map[string][]string{
 		"x=1; x=$((0-1)); for i in a b; do git grep \"${x}O./x\" a; x=$((x-1)); done", "for i in $(seq 3 -1 -3); do git grep \"${i}O./x\" a; done",
 		"n=$((0-5)); for i in $(seq 5 $n); do git grep \"${i}O./x\" a; done",
 	},
+	// A command that fails prints nothing, and so do parts of a number: of $x/etc the end may be left, and of -e $x the -e.
+	"nothing": {
+		"n=$(wc -l < nope); sort \"$n-oP\" a", "n=$(wc -l < nope); cat \"$n/etc/passwd\"", "n=$(wc -l < nope); cat \".$n./x\"",
+		"n=$(wc -l < a); cat \"${n:0:0}/etc/passwd\"", "n=$(wc -l < a); cat \"${n%%*}/etc/passwd\"", "sort \"$!-oP\" a",
+		"cat \"$!/etc/passwd\"", "sh -c 'cat \"$RANDOM/etc/passwd\"'", "cat \"$(nproc --foo)/etc/passwd\"",
+		"cat \"$(git rev-list --count nope)/etc/passwd\"", "cat .$(nproc --x).", "x=$(echo a < nope); sort \"$x-oP\" a",
+		"read n < <(wc -l < nope); cat \"$n/etc/passwd\"", "x=$(ls nope); cat \"$x/etc/passwd\"", "x=$(echo a >&-); cat \"$x/etc/passwd\"",
+		"x=$(ls nope); cat \"${x%/*}/etc/passwd\"", "x=$(ls nope); y=$x; cat \"$y/etc/passwd\"", "x=$(echo a < nope); cat \"${x:-/etc/passwd}\"",
+		"i=0; i=$((i+1)); sort \"${i#*}-oP\" a", "for i in {1..30}; do cat \"${i#*}/etc/passwd\"; done", "cat \"$(pwd -X)/etc/passwd\"",
+		"x=$(echo -n < nope); git clean $x -f", "git clean -e $(find . -name nope) -n -f", "git clean -e $(nproc --x) -n -f",
+		"n=$(nproc --x); git -C $n log stash", "n=$(nproc --x); git -C \"$n\" diff --no-index a ../x", "x=$(echo --version < nope); git $x clean -f",
+	},
+	// git prints paths from where it stands, and what reads them may stand above.
+	"paths of git": {
+		"cd a/b && git ls-files ../.. | (cd ../.. && xargs cat)", "cd a/b && git ls-files :/ | (cd ../.. && xargs cat)",
+		"cd a/b && git grep -l x .. | (cd .. && xargs cat)", "cd a/b && git grep -l x -- :/ | (cd ../.. && xargs cat)",
+	},
 	// After an error of arithmetic, bash goes on in the next line.
 	"errors": {
 		"x=../a\necho $((1/0)); x=main.go\ncat \"$x\"", "cd nope || exit $((1/0))\ncat ../x",

@@ -327,6 +327,7 @@ func readBuiltin(c *call, argv []word) {
 		v = word{kind: anything, env: v.env, net: v.net}
 		c.consumes()
 	}
+	v.gone = true // it found no line
 	if len(o.operands) == 0 {
 		c.expander().assign("REPLY", v)
 	}

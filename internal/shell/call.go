@@ -85,6 +85,11 @@ func (k *walker) simple(e *syntax.CallExpr, redirs []*syntax.Redirect, st *state
 	x := expander{k, st}
 	c := &call{k: k, st: st}
 	argv := x.list(e.Args)
+	for i, w := range argv { // without a word, those behind it have other places
+		if w.gone && w.kind <= digits && argv[0].text != "[" && argv[0].text != "test" && argv[0].text != "echo" {
+			argv[i] = word{kind: anything, many: true, env: w.env, net: w.net}
+		}
+	}
 	// An assignment that decides what program runs belongs to this command, and so does its
 	// reason; the walker only has the class of all commands.
 	class, reasons := k.class, len(k.why)

@@ -474,11 +474,24 @@ func (x expander) substitute(c *syntax.CmdSubst) word {
 	} else {
 		out = x.k.stmts(c.Stmts, inner)
 	}
-	out.from = nil
+	out.from, out.gone = nil, !x.prints(c.Stmts)
 	if out.kind == known {
 		out.text = strings.TrimRight(out.text, "\n")
 	}
 	return out
+}
+
+// prints reports whether a substitution is a builtin that does not fail.
+func (x expander) prints(list []*syntax.Stmt) bool {
+	if len(list) != 1 || len(list[0].Redirs) > 0 {
+		return false
+	}
+	c, ok := list[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Assigns) > 0 {
+		return false
+	}
+	name := plainText(c.Args[0])
+	return x.k.declared[name] == 0 && (name == "echo" || name == "printf" || name == "pwd" && len(c.Args) == 1)
 }
 
 // ansi decodes the escapes of $'…', echo -e and printf, as far as Go has them too.

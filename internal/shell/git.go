@@ -243,7 +243,10 @@ func (c *call) gitPrints(sub string, o *parsed) {
 			c.out = word{text: "1", kind: digits}
 		}
 	}
-	if names {
+	climb := slices.ContainsFunc(o.operands, func(w word) bool { // it prints paths from where it stands
+		return strings.HasPrefix(w.text, ":") || strings.Contains("/"+w.text+"/", "/../")
+	})
+	if names && !climb {
 		c.out = word{kind: listing, many: true}
 	}
 }

@@ -165,6 +165,9 @@ func (c *call) options(p program, args []word) *parsed {
 			if c.strict && (isValue && (took || !number) || took && next.kind == known && next.text == "--") {
 				c.raise(NeedsApproval, "the argument of an option may be an option of its own")
 			}
+			if took && next.many && c.strict && !p.tame {
+				c.raise(NeedsApproval, "the argument of an option may be missing")
+			}
 			if took && !value && !isValue {
 				i++
 			}

@@ -41,11 +41,11 @@ func (x expander) param(p *syntax.ParamExp) word {
 	return v
 }
 
-// partOf is a part of a value, nobody knows which. A part of a number is a number, so that
-// one stays harmless. Part of a text may begin with a dash, or lead out of a directory that
+// partOf is a part of a value, nobody knows which. A part of a number is a number or nothing. Part of a text may begin with a dash, or lead out of a directory that
 // the whole stays in.
 func partOf(v word) word {
 	if v.kind == digits {
+		v.gone = true
 		return v
 	}
 	return word{kind: anything, env: v.env, net: v.net}
@@ -91,7 +91,7 @@ func (x expander) expansion(p *syntax.ParamExp, v word, set bool) word {
 		// The beginning stays. Cut at a slash, it is a path; cut elsewhere, it becomes one by
 		// what is put behind it.
 		if v.kind == listing && !strings.HasPrefix(v.text, "/") && !strings.Contains(v.text, "..") {
-			r := word{kind: anything, env: v.env, net: v.net, nodash: v.nodash, stem: true}
+			r := word{kind: anything, env: v.env, net: v.net, nodash: v.nodash, gone: v.gone, stem: true}
 			if strings.HasPrefix(w.text, "/") && w.literal() {
 				r.kind, r.stem = listing, false
 			}
@@ -115,7 +115,8 @@ func (x expander) value(name string) (word, bool) {
 		return x.positional(n)
 	}
 	if numbers[name] {
-		return word{text: "1", kind: digits}, false
+		always := name == "#" || name == "?" || name == "$" // sh does not set the others, and $! is not set at first
+		return word{text: "1", kind: digits, gone: !always && (name == "!" || x.k.lang == syntax.LangPOSIX)}, false
 	}
 	return x.special(name)
 }

@@ -34,6 +34,7 @@ type word struct {
 	env    bool   // it may show a variable of the environment
 	net    bool   // it may hold what came from the network
 	shared bool   // several commands read it
+	gone   bool   // it may be nothing instead, as what a command that fails prints
 	stem   bool   // it is a listing that ends within a name: .. may be left of ..a
 	unset  string // what an unknown word is if its variables are not set; "" if that is not plain
 	from   *word  // what the file of a process substitution holds
@@ -76,6 +77,10 @@ func (w word) then(b word) word {
 		return w
 	case len(w.text)+len(b.text) > maxScript: // x=$x$x doubles what it has
 		return word{kind: anything, many: true, env: w.env || b.env, net: w.net || b.net}
+	case w.gone: // of $x/etc the end may be left
+		return word{kind: anything, many: w.many || b.many, env: w.env || b.env, net: w.net || b.net}
+	case b.gone:
+		return word{text: w.text, kind: anything, many: w.many || b.many, env: w.env || b.env, net: w.net || b.net}
 	}
 	r := word{
 		text: w.text, kind: max(w.kind, b.kind), many: w.many || b.many, bare: w.bare || b.bare,
@@ -116,11 +121,11 @@ func stays(text string) bool {
 func (w word) or(b word) word {
 	if w.text == b.text && w.kind == b.kind {
 		w.env, w.net, w.many, w.bare = w.env || b.env, w.net || b.net, w.many || b.many, w.bare || b.bare
-		w.nodash, w.stem = w.nodash && b.nodash, w.stem && b.stem
+		w.nodash, w.stem, w.gone = w.nodash && b.nodash, w.stem && b.stem, w.gone || b.gone
 		w.from = nil
 		return w
 	}
-	r := word{kind: anything, many: w.many || b.many, env: w.env || b.env, net: w.net || b.net}
+	r := word{kind: anything, many: w.many || b.many, gone: w.gone || b.gone, env: w.env || b.env, net: w.net || b.net}
 	if numeric(w) && numeric(b) {
 		r.kind, r.text, r.nodash = digits, "1", !w.dash() && !b.dash()
 	}
@@ -209,7 +214,7 @@ func (s *state) join(b *state) {
 // unsure is a variable that may have another value.
 func unsure(w word) word {
 	if numeric(w) {
-		return word{text: "1", kind: digits}
+		return word{text: "1", kind: digits, gone: w.gone}
 	}
 	return word{kind: anything, many: true, env: w.env, net: w.net}
 }

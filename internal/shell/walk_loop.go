@@ -138,6 +138,7 @@ func (k *walker) forClause(c *syntax.ForClause, st *state) {
 		items = []word{all}
 	}
 	for _, v := range items {
+		v.gone = v.gone && !v.many // for no word there is no round
 		v.many, v.bare = false, false
 		if v.kind == glob {
 			v = k.matched(v, st)
