@@ -112,6 +112,11 @@ var beyond = map[string][]string{
 		"x=$(echo -n < nope); git clean $x -f", "git clean -e $(find . -name nope) -n -f", "git clean -e $(nproc --x) -n -f",
 		"n=$(nproc --x); git -C $n log stash", "n=$(nproc --x); git -C \"$n\" diff --no-index a ../x", "x=$(echo --version < nope); git $x clean -f",
 	},
+	// Neither an alternative that is empty nor white space is a word, and dash has no alternatives.
+	"no words": {
+		"git clean -e {,-n} -f", "git clean -e {,} -n -f", "x=' '; git clean -e $x -n -f", "x='\t'; y=$x; git clean -e $y -n -f",
+		"sh -c 'git clean {-n,-d} -f'", "sh -c 'git clean {-n,src} -f'", "for x in ' '; do git clean -e $x -n -f; done",
+	},
 	// git prints paths from where it stands, and what reads them may stand above.
 	"paths of git": {
 		"cd a/b && git ls-files ../.. | (cd ../.. && xargs cat)", "cd a/b && git ls-files :/ | (cd ../.. && xargs cat)",

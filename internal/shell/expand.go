@@ -33,6 +33,9 @@ func (x expander) list(ws []*syntax.Word) []word {
 	var out []word
 	for _, w := range ws {
 		for _, b := range x.braces(w) {
+			if l, ok := b.Parts[0].(*syntax.Lit); ok && l.Value == "" {
+				continue // {,a} is one word
+			}
 			// A function that calls another with "$@" "$@" doubles its words, so each counts.
 			f := x.fields(b)
 			if x.k.steps += max(0, len(f)-1); x.k.steps > maxSteps {
@@ -51,6 +54,9 @@ func (x expander) braces(w *syntax.Word) []*syntax.Word {
 	m := bracesAlike().FindStringSubmatch(w.Lit())
 	if m == nil {
 		return []*syntax.Word{w}
+	}
+	if x.k.lang == syntax.LangPOSIX {
+		x.k.raise(NeedsApproval, "has braces that sh does not expand everywhere")
 	}
 	alternatives := strings.Split(m[2], ",")
 	if from, to, ok := strings.Cut(m[2], ".."); ok && len(alternatives) == 1 {
@@ -206,7 +212,9 @@ func (l *words) addAll(parts []word, open bool) {
 		if i > 0 {
 			l.end()
 		}
-		l.add(v)
+		if v.text != "" || v.kind > digits { // white space alone makes no word
+			l.add(v)
+		}
 	}
 	if open {
 		l.end()
