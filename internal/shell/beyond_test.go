@@ -73,7 +73,7 @@ var beyond = map[string][]string{
 	// A message shows the word that is wrong. ps reads its words again if there is no such user.
 	"messages": {
 		"[ \"$API_KEY\" -eq 1 ]", "exit \"$API_KEY\"", "shift \"$API_KEY\"", "read -t \"$API_KEY\"", ": \"${nothing:?$API_KEY}\"",
-		"ps -auxe", "ps -e -u x", "ps -o environ= 1", "ps -eopid,environ", "ps --format=environ",
+		"pidof --version", "pidof --help", "ps -auxe", "ps -e -u x", "ps -o environ= 1", "ps -eopid,environ", "ps --format=environ",
 	},
 	// An @ names a file of options, also where it is the argument of another.
 	"files of options": {"nm -t @a b", "objdump -j @a b", "strings -n @a b", "nm -t \"$x\" b"},

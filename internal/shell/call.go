@@ -414,7 +414,7 @@ var silent = set("test", "[", ":", "true", "false", "cd", "export", "local", "re
 // --version and --help as the GNU coding standards have it. Only those two words count:
 // with a third, --version may be the argument of another option.
 func asksVersion(name string, argv []word) bool {
-	if len(argv) != 2 || argv[1].kind != known {
+	if len(argv) != 2 || argv[1].kind != known || name == "pidof" { // of sysvinit, which writes to the log of the system
 		return false
 	}
 	arg := argv[1].text
