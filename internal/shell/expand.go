@@ -482,7 +482,7 @@ func (x expander) substitute(c *syntax.CmdSubst) word {
 	} else {
 		out = x.k.stmts(c.Stmts, inner)
 	}
-	out.from, out.gone = nil, !x.prints(c.Stmts)
+	out.from, out.gone = nil, out.gone || !x.prints(c.Stmts)
 	if out.kind == known {
 		out.text = strings.TrimRight(out.text, "\n")
 	}

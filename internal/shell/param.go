@@ -41,8 +41,8 @@ func (x expander) param(p *syntax.ParamExp) word {
 	return v
 }
 
-// partOf is a part of a value, nobody knows which. A part of a number is a number or nothing. Part of a text may begin with a dash, or lead out of a directory that
-// the whole stays in.
+// partOf is a part of a value, nobody knows which. A part of a number is a number or nothing.
+// Part of a text may begin with a dash, or lead out of a directory that the whole stays in.
 func partOf(v word) word {
 	if v.kind == digits {
 		v.gone = true
