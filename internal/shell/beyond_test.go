@@ -110,7 +110,7 @@ var beyond = map[string][]string{
 		"x=$(echo -n $(nproc --x)); cat \"$x/etc/passwd\"", "x=$(ls nope); cat \"${x%/*}/etc/passwd\"", "x=$(ls nope); y=$x; cat \"$y/etc/passwd\"", "x=$(echo a < nope); cat \"${x:-/etc/passwd}\"",
 		"i=0; i=$((i+1)); sort \"${i#*}-oP\" a", "for i in {1..30}; do cat \"${i#*}/etc/passwd\"; done", "cat \"$(pwd -X)/etc/passwd\"",
 		"x=$(echo -n < nope); git clean $x -f", "git clean -e $(find . -name nope) -n -f", "git clean -e $(nproc --x) -n -f",
-		"n=$(nproc --x); git -C $n log stash", "n=$(nproc --x); git -C \"$n\" diff --no-index a ../x", "x=$(echo --version < nope); git $x clean -f",
+		"jq -n --arg x $(ls nope) . env", "jq -n --arg x $unset . env", "n=$(nproc --x); git -C $n log stash", "n=$(nproc --x); git -C \"$n\" diff --no-index a ../x", "x=$(echo --version < nope); git $x clean -f",
 	},
 	// Neither an alternative that is empty nor white space is a word, and dash has no alternatives.
 	"no words": {

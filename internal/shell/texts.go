@@ -214,8 +214,11 @@ func jq(c *call, argv []word) {
 			if i+2 < len(args) {
 				c.read(args[i+2])
 			}
-			i += 2
+			fallthrough
 		case "--arg", "--argjson":
+			if slices.ContainsFunc(args[i:min(i+3, len(args))], func(w word) bool { return w.many }) {
+				c.raise(NeedsApproval, "the argument of an option may be missing")
+			}
 			i += 2
 		default:
 			rest = append(rest, args[i])
