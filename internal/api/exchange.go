@@ -299,6 +299,8 @@ func (k *Call) Ping() { k.ping = true }
 func (k *Call) Config() *Config { return k.x.Config }
 
 // Elapsed returns the time since the request began.
+//
+//go:noinline // it would be in each program five times
 func (k *Call) Elapsed() time.Duration { return time.Since(k.start) }
 
 // Model returns the name of the requested model.
@@ -526,7 +528,7 @@ func (k *Call) failed(err error) error {
 	}
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
 		return &aycoder.TimeoutError{ModelError: k.Base("", k.shown(err)),
-			Elapsed: time.Since(k.start)}
+			Elapsed: k.Elapsed()}
 	}
 	return k.Broken(err)
 }
@@ -565,7 +567,7 @@ func (k *Call) Base(kind string, err error) *aycoder.ModelError {
 // further.
 func (k *Call) Broken(err error) error {
 	return &aycoder.StreamBrokenError{ModelError: k.Base("", k.shown(err)),
-		After: time.Since(k.start)}
+		After: k.Elapsed()}
 }
 
 // shown returns err with keys removed from its text, and with the text shortened. An

@@ -100,7 +100,7 @@ func (f *Failure) parse(r *rawjson.Reader, depth int) {
 // field reads a field that some service puts into an error.
 func (f *Failure) field(r *rawjson.Reader, depth int) {
 	switch r.Key() {
-	case "error", "errors", "response", "detail", "body", "base_resp":
+	case "error", "errors", "response", "detail", "body", "base_resp", "x_groq":
 		f.parse(r, depth+1)
 	case "message", "msg", "error_message", "error_description", "title", "status_msg":
 		f.text(r, &f.Message, depth)
@@ -298,7 +298,7 @@ func (k *Call) fail(f Failure, unknown func(*aycoder.ModelError) error) error {
 	case refused:
 		return &aycoder.RefusalError{ModelError: base}
 	case timedOut:
-		return &aycoder.TimeoutError{ModelError: base, Elapsed: time.Since(k.start)}
+		return &aycoder.TimeoutError{ModelError: base, Elapsed: k.Elapsed()}
 	case badRequest:
 		return &aycoder.BadRequestError{ModelError: base}
 	}

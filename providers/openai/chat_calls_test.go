@@ -199,9 +199,10 @@ func TestChatFailuresWithoutEnvelope(t *testing.T) {
 	for body, want := range map[string]any{
 		`{"message":"Rate limit exceeded","type":"rate_limit_error","code":429}`:                   new(*aycoder.RateLimitError),
 		`{"detail":"Internal Server Error"}`:                                                       new(*aycoder.StreamBrokenError),
-		`{"statusCode":401,"message":"Unauthorized"}`:                                              new(*aycoder.ModelError),
-		`{"code":"50505","msg":"Model service overloaded. Please try again later.","data":null}`:   new(*aycoder.ModelError),
+		`{"statusCode":401,"message":"Unauthorized"}`:                                              new(*aycoder.AuthError),
+		`{"code":"50505","msg":"Model service overloaded. Please try again later.","data":null}`:   new(*aycoder.StreamBrokenError),
 		`{"id":"r1","choices":null,"usage":null,"message":"Overloaded","type":"overloaded_error"}`: new(*aycoder.OverloadedError),
+		`{"id":"r1","choices":[],"x_groq":{"id":"q","error":"over_capacity"}}`:                     new(*aycoder.StreamBrokenError),
 	} {
 		for _, chunks := range [][]string{{first, body}, {body}} {
 			a := chatAsk(t, chatChunks(chunks...), nil)
@@ -211,7 +212,7 @@ func TestChatFailuresWithoutEnvelope(t *testing.T) {
 	}
 	for _, body := range []string{
 		`{"contentType":"text","pathname":"/v1"}`, `{"choices":[],"message":"hello"}`, `{"usage":{"prompt_tokens":1},"detail":"cached"}`,
-		`{"message":null,"msg":"","detail":[]}`, `{"error":null}`, `{"error":false}`,
+		`{"message":null,"msg":"","detail":[]}`, `{"error":null}`, `{"error":false}`, `{"choices":[],"x_groq":{"id":"q","error":null}}`,
 	} {
 		a := chatAsk(t, chatChunks(first, body, `"index":0,"delta":{},"finish_reason":"stop"`), nil)
 		assert.Equal(t, "text a\nend_turn", chatShow(a), body)

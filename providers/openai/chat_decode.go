@@ -289,12 +289,15 @@ func chatView(r *rawjson.Reader, to *string) {
 	}
 }
 
-// groq reads the usage from Groq's own field, in streams for which usage was not
-// requested.
+// groq reads Groq's own field: the usage, in streams for which usage was not requested, and "an
+// error string indicating why a stream was stopped early".
 func (d *chatDecoder) groq(r *rawjson.Reader) {
 	for r.Object(); r.Next(); {
-		if r.Key() == "usage" && r.Kind() == '{' && !d.usage.seen {
+		switch {
+		case r.Key() == "usage" && r.Kind() == '{' && !d.usage.seen:
 			d.usage.take(r)
+		case r.Key() == "error":
+			chatRaw(r, &d.fault.failure)
 		}
 	}
 }
