@@ -159,8 +159,11 @@ func New(m ModelClient, opts ...Option) (*Loop, error) {
 	return l, nil
 }
 
-// StartInput returns what each run of l starts with, apart from Messages.
+// StartInput returns what each run of l starts with, apart from Messages. For a zero Loop, it is zero.
 func (l *Loop) StartInput() StartInput {
+	if l == nil || l.first == nil {
+		return StartInput{}
+	}
 	in := l.first.start()
 	in.Tools = slices.Clone(in.Tools)
 	return in

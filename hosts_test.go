@@ -360,6 +360,7 @@ func TestNilAndZeroAreErrors(t *testing.T) {
 		_, typed := errors.AsType[*aycoder.ConfigError](err)
 		require.True(t, typed, "%s: %v", name, err)
 	}
+	require.Zero(t, new(aycoder.Loop).StartInput())
 }
 
 // Nothing crashes at a nil option: it is refused where there is an error to say so.
