@@ -25,6 +25,7 @@ import (
 func WithLogger(l *slog.Logger) Option {
 	return option("WithLogger", l != nil, "is nil", func(c *config) {
 		env := c.around()
+		l := slog.New(steadyHandler{l.Handler()}) // not once more, if the option is used again
 		env.log, env.trace = l.Log, func(ctx context.Context, r *run) factLog {
 			if !l.Enabled(ctx, slog.LevelDebug) {
 				return r.facts
@@ -32,6 +33,19 @@ func WithLogger(l *slog.Logger) Option {
 			return &trace{run: r, next: r.facts, handler: l.Handler()}
 		}
 	})
+}
+
+// A steadyHandler keeps the run from a handler that panics.
+type steadyHandler struct{ slog.Handler }
+
+func (h steadyHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	defer func() { _ = recover() }()
+	return h.Handler.Enabled(ctx, level)
+}
+
+func (h steadyHandler) Handle(ctx context.Context, rec slog.Record) error {
+	defer func() { _ = recover() }()
+	return h.Handler.Handle(ctx, rec)
 }
 
 // A trace logs what passes through it on the way to the record function of WithFacts, which may be
@@ -196,11 +210,10 @@ func (t *trace) write(ctx context.Context) {
 	}
 }
 
-// pass hands lines to the handler, without the lock. One that panics, or ends its goroutine, loses them.
+// pass hands lines to the handler, without the lock. One that ends its goroutine loses them.
 func (t *trace) pass(ctx context.Context, notes []slog.Record) {
 	t.mu.Unlock()
 	defer t.mu.Lock()
-	defer func() { _ = recover() }()
 	for _, rec := range notes {
 		if t.handler.Enabled(ctx, rec.Level) {
 			_ = t.handler.Handle(ctx, rec)

@@ -230,6 +230,24 @@ func TestLogHandlerFails(t *testing.T) {
 	}
 }
 
+// A handler that panics loses the line, also where the run has a problem to tell.
+func TestLogHandlerPanics(t *testing.T) {
+	approver := aycoder.ApproverFunc(func(context.Context, *aycoder.ToolUse, *aycoder.ToolSpec) aycoder.Verdict { panic("approver") })
+	write := newTool(t, "echo", aycoder.EffectWrite, echo)
+	for _, h := range []slog.Handler{handlerFunc(func() { panic("no") }), deafHandler{}} {
+		m := &fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), say("done")}}
+		loop := newLoop(t, m, aycoder.WithTools(write), aycoder.WithApprover(approver), aycoder.WithLogger(slog.New(h)))
+		var res aycoder.Result
+		_, err := collect(loop.Run(t.Context(), aycoder.Input{Prompt: "x"}, aycoder.Into(&res)))
+		require.NoError(t, err)
+		require.Equal(t, "done", res.Text())
+	}
+}
+
+type deafHandler struct{ handlerFunc }
+
+func (deafHandler) Enabled(context.Context, slog.Level) bool { panic("no") }
+
 type handlerFunc func()
 
 func (handlerFunc) Enabled(context.Context, slog.Level) bool    { return true }
