@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,6 +196,65 @@ func TestStepCostsWhatIsNew(t *testing.T) {
 			few, many := allocs(100), allocs(2000)
 			t.Logf("%.0f allocations with 100 turns, %.0f with 2,000", few, many)
 			assert.LessOrEqual(t, many, 1.1*few)
+		})
+	}
+}
+
+// Nor does a step of a run, with the answers of a server, and all steps use one connection.
+func TestStepOfRunCostsWhatIsNew(t *testing.T) {
+	timed.Serial(t)
+	const item = `{"type":"function_call","id":"f%[1]d","call_id":"c%[1]d","name":"look","arguments":"{}"}`
+	answers := map[string]string{
+		"messages": lines(`{"type":"message_start","message":{"id":"m","content":[]}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c%d","name":"look","input":{}}}`,
+			`{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, `{"type":"message_stop"}`),
+		"chat": lines(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c%d","function":{"name":"look","arguments":"{}"}}]}}]}`,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+		"responses": lines(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`,
+			`{"type":"response.completed","response":{"id":"r","status":"completed","output":[`+item+`]}}`),
+		"gemini": lines(`{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"id":"c%d","name":"look","args":{}}}]},"finishReason":"STOP"}]}`),
+	}
+	tool, err := aycoder.NewTool("look", "Looks.", func(context.Context, *aycoder.Invocation, struct{}) (*aycoder.ToolResult, error) {
+		return aycoder.TextResult("an output"), nil
+	}, aycoder.WithEffect(aycoder.EffectReadOnly))
+	require.NoError(t, err)
+	const turns = 2000
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			requests, connections := 0, atomic.Int32{}
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				requests++
+				_, _ = fmt.Fprintf(w, answer, requests)
+			}))
+			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					connections.Add(1)
+				}
+			}
+			s.Start()
+			defer s.Close()
+			m, err := providers.Open(dialects[name], providers.WithAPIKey("key-0123456789"), providers.WithBaseURL(s.URL),
+				providers.WithHTTPClient(s.Client()))
+			require.NoError(t, err)
+			l, err := aycoder.New(m, aycoder.WithTools(tool), aycoder.WithLimits(aycoder.Limits{Turns: turns}))
+			require.NoError(t, err)
+			var at [turns + 1]uint64 // the number of allocations
+			var mem runtime.MemStats
+			for ev, err := range l.Run(t.Context(), aycoder.Input{Prompt: "go"}) {
+				if end, ok := ev.(*aycoder.TurnFinished); ok && end.Turn%100 == 0 {
+					runtime.ReadMemStats(&mem)
+					at[end.Turn] = mem.Mallocs
+				}
+				if err != nil {
+					require.ErrorAs(t, err, new(*aycoder.LimitError))
+				}
+			}
+			few, many := at[200]-at[100], at[turns]-at[turns-100]
+			t.Logf("%d allocations of 100 early steps, %d of the last ones", few, many)
+			assert.LessOrEqual(t, float64(many), 1.1*float64(few))
+			assert.Equal(t, turns, requests)
+			assert.EqualValues(t, 1, connections.Load())
 		})
 	}
 }
