@@ -39,10 +39,10 @@ type ModelClient interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[ModelEvent, error]
 }
 
-// ModelOpener is an optional ability of a [ModelClient]: one asks for each event of an answer, instead of being called
-// with it. A run then needs no goroutine for the model while nothing else happens in it, and an event costs
-// less, which counts in programs with thousands of runs at once. A run looks only at the client itself, and not for
-// wrapped ones, which would go round a [ModelMiddleware].
+// ModelOpener is an optional ability of a [ModelClient]: its answers can also be read event by event. A run then needs
+// no goroutine for the model while nothing else happens in it, and an event costs less, which counts in programs with
+// thousands of runs at once. A run uses this ability of the client that it asks, but not of one that a
+// [ModelMiddleware] wraps, since it would go round the middleware. So [As] is not for this ability.
 type ModelOpener interface {
 	// Open returns the answer to req, with the events of Stream. Nothing is sent before the first call of Next.
 	Open(ctx context.Context, req *Request) ModelReader
@@ -54,7 +54,8 @@ type ModelOpener interface {
 // ModelReader is an answer of a model that is read event by event. Its methods are called one at a time, but not
 // always by the same goroutine.
 type ModelReader interface {
-	// Next waits for the next event. After an error, the answer has ended, and after [MessageDone], the error is io.EOF.
+	// Next waits for the next event. Its error is one that Stream yields, or io.EOF after [MessageDone]. The answer has
+	// then ended, and further calls return the same error.
 	Next() (ModelEvent, error)
 	// Obeys reports whether Next returns soon when the ctx of Open is done, from now on. Before that, a run calls Next
 	// in a goroutine that it can leave. For example, a transport that gets a token may go on.
