@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -239,6 +240,53 @@ func TestSuiteFindsBrokenModels(t *testing.T) {
 		if !rules[r] {
 			t.Errorf("no client breaks %q", r)
 		}
+	}
+}
+
+// opener is a client whose answers differ if they are read event by event.
+type opener struct{ aycoder.ModelClient }
+
+func (o opener) Opens(aycoder.ModelClient) bool { return true }
+
+func (o opener) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
+	next, stop := iter.Pull2(saying(delta("Hello"), done(aycoder.StopEndTurn)).Model.Stream(ctx, req))
+	return pulled{next, stop}
+}
+
+type pulled struct {
+	next func() (aycoder.ModelEvent, error, bool)
+	stop func()
+}
+
+func (p pulled) Next() (aycoder.ModelEvent, error) {
+	ev, err, ok := p.next()
+	if !ok {
+		err = io.EOF
+	}
+	return ev, err
+}
+
+func (p pulled) Obeys() bool { return true }
+
+func (p pulled) Stop() { p.stop() }
+
+// The suite also reads event by event the answers of a client that has this ability.
+func TestSuiteOpensAnswers(t *testing.T) {
+	m := saying(delta("Hello"), block("Hello"), done(aycoder.StopEndTurn)).Model
+	clients := func(m aycoder.ModelClient) *Clients {
+		return &Clients{Text: func(testing.TB, ...string) Client { return Client{Model: m} }}
+	}
+	if rules := openRules(t, clients(m)); len(rules) > 0 {
+		t.Errorf("%d rules for a client that opens nothing", len(rules))
+	}
+	found := &findings{}
+	for _, r := range openRules(t, clients(opener{m})) {
+		if r.name == "whole answer, event by event" && r.field == "Text" {
+			r.check(&modelSuite{t, found, soon})
+		}
+	}
+	if !found.of(ruleModelOrder) {
+		t.Errorf("the suite does not find that BlockDone is missing; it finds %q", found)
 	}
 }
 

@@ -1,13 +1,18 @@
 package agenttest
 
 import (
+	"context"
 	"encoding/json"
+	"io"
+	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aycoder/aycoder"
+	"github.com/aycoder/aycoder/internal/part"
 )
 
 // Client is a model client under test that is set up to answer in a known way. It must give the
@@ -79,12 +84,13 @@ type Clients struct {
 // or from the cancellation. It is a bound for slow machines, not a promise to users.
 const soon = 5 * time.Second
 
-// TestModelClient tests that model clients keep the contract of [aycoder.ModelClient]. Clients
-// may use the network, so the test runs in real time. Run it with -race.
+// TestModelClient tests that model clients keep the contract of [aycoder.ModelClient], and of
+// [aycoder.ModelOpener] if they have this ability. Clients may use the network, so the test runs in
+// real time. Run it with -race.
 func TestModelClient(t *testing.T, clients Clients) {
 	t.Helper() // failures name the caller's line
 	given := reflect.ValueOf(clients)
-	for _, r := range modelRules(&clients) {
+	for _, r := range slices.Concat(modelRules(&clients, nil), openRules(t, &clients)) {
 		t.Run(r.field+": "+r.name, func(t *testing.T) {
 			t.Helper()
 			if given.FieldByName(r.field).IsNil() {
@@ -124,12 +130,15 @@ func testCall() *aycoder.ToolUse {
 
 // modelRules returns all checks. Leaving the loop and cancelling are tried at each event, because
 // clients that forget to close a connection usually do so only in some places.
-func modelRules(c *Clients) []modelRule {
+func modelRules(c *Clients, wrap func(Client) Client) []modelRule {
+	if wrap == nil {
+		wrap = func(c Client) Client { return c }
+	}
 	cut := &aycoder.ToolUse{ID: "call_8", Name: "write", Args: json.RawMessage(`{"path":"a/b`)}
-	text := func(s *modelSuite) Client { return c.Text(s.t, pieces...) }
-	call := func(s *modelSuite) Client { return c.Call(s.t, "Let me see.", testCall()) }
-	broken := func(s *modelSuite) Client { return c.Broken(s.t, pieces[:3]...) }
-	hang := func(s *modelSuite) Client { return c.Hang(s.t, pieces[:3]...) }
+	text := func(s *modelSuite) Client { return wrap(c.Text(s.t, pieces...)) }
+	call := func(s *modelSuite) Client { return wrap(c.Call(s.t, "Let me see.", testCall())) }
+	broken := func(s *modelSuite) Client { return wrap(c.Broken(s.t, pieces[:3]...)) }
+	hang := func(s *modelSuite) Client { return wrap(c.Hang(s.t, pieces[:3]...)) }
 	return []modelRule{
 		{"Text", "whole answer", func(s *modelSuite) { s.text(text(s), strings.Join(pieces, "")) }},
 		{"Thinking", "whole answer", func(s *modelSuite) { s.thinking(c.Thinking(s.t, "Hm.", "So."), "Hm.", "So.") }},
@@ -143,7 +152,7 @@ func modelRules(c *Clients) []modelRule {
 		{"Broken", "leave at every event", func(s *modelSuite) { s.leave(broken(s)) }},
 		{"Text", "cancel at every event", func(s *modelSuite) { s.cancel(text(s), false) }},
 		{"Hang", "cancel at every event", func(s *modelSuite) { s.cancel(hang(s), true) }},
-		{"Silent", "cancel before the answer", func(s *modelSuite) { s.silent(c.Silent(s.t)) }},
+		{"Silent", "cancel before the answer", func(s *modelSuite) { s.silent(wrap(c.Silent(s.t))) }},
 		{"Text", "cancelled before the request", func(s *modelSuite) { s.cancelled(text(s)) }},
 		{"Broken", "answer that breaks off", func(s *modelSuite) { s.broken(broken(s)) }},
 		{"Refuse", "error", func(s *modelSuite) { s.fails(c.Refuse(s.t)) }},
@@ -161,6 +170,42 @@ func modelRules(c *Clients) []modelRule {
 		{"Text", "concurrent requests", func(s *modelSuite) { s.concurrent(text(s), strings.Join(pieces, "")) }},
 		{"Call", "concurrent requests", func(s *modelSuite) { s.concurrent(call(s), "Let me see.") }},
 	}
+}
+
+// openRules returns the rules for answers that are read event by event, if a client can do that.
+func openRules(t testing.TB, c *Clients) (rules []modelRule) {
+	if c.Text == nil {
+		return nil
+	}
+	m := c.Text(t, pieces...).Model
+	if o, ok := m.(aycoder.ModelOpener); !ok || !o.Opens(m) {
+		return nil
+	}
+	for _, r := range modelRules(c, func(c Client) Client { return Client{Model: opened{c.Model}, Idle: c.Idle} }) {
+		if slices.Contains([]string{"Text", "Call", "Broken", "Hang", "Silent"}, r.field) {
+			r.name += ", event by event"
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// opened is a client whose answers are read event by event.
+type opened struct{ aycoder.ModelClient }
+
+// Stream implements [aycoder.ModelClient].
+func (o opened) Stream(ctx context.Context, req *aycoder.Request) iter.Seq2[aycoder.ModelEvent, error] {
+	return part.Once(func(yield func(aycoder.ModelEvent, error) bool) {
+		r := o.ModelClient.(aycoder.ModelOpener).Open(ctx, req)
+		defer r.Stop()
+		for {
+			ev, err := r.Next()
+			if err == io.EOF || !yield(ev, err) || err != nil {
+				r.Stop() // and once more
+				return
+			}
+		}
+	})
 }
 
 // request returns a request with everything that a conversation in progress contains. A client
