@@ -100,6 +100,18 @@ func TestAnswerSaysWhoAnswered(t *testing.T) {
 	}
 }
 
+// The clients of all providers open their own answers, and those of no client that embeds them.
+func TestClientsOpenTheirAnswers(t *testing.T) {
+	for _, name := range providers.Names() {
+		m, err := providers.Open(name+"/model-1", providers.WithAPIKey("key-0123456789"), providers.WithBaseURL("http://127.0.0.1:1"))
+		require.NoError(t, err)
+		o, ok := m.(aycoder.ModelOpener)
+		require.True(t, ok, name)
+		assert.True(t, o.Opens(m), name)
+		assert.False(t, o.Opens(struct{ aycoder.ModelClient }{m}), name)
+	}
+}
+
 func TestOpenWithoutKey(t *testing.T) {
 	for _, env := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY",
 		"OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "MOONSHOT_API_KEY", "MISTRAL_API_KEY", "ZAI_API_KEY",

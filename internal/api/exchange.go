@@ -25,7 +25,7 @@ const (
 	// drainTime and drainBytes limit the effort to keep a connection reusable. The end of
 	// a stream usually comes right after its last event; if it does not, waiting is of no
 	// use.
-	drainTime  = 50 * time.Millisecond
+	drainTime  = 10 * time.Millisecond
 	drainBytes = 4 << 10
 
 	// maxEvent is the largest event size, in bytes, that a request can ask for. Twice
