@@ -64,6 +64,7 @@ func (r *ApprovalRequest) digest() string {
 // An openQuestion is a question of a run. It is open as long as it is in the run's set of open
 // questions and the state waits for it; the question itself does not store that.
 type openQuestion struct {
+	_ [0]func() // not comparable, which would be code in each program
 	*preparedCall
 	run *run
 	req *ApprovalRequest

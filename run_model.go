@@ -94,8 +94,9 @@ func growStack() {
 // answered reports whether the run does not need the model any more, unless somebody continues it.
 func (r *run) answered() bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state.phase == phaseDone
+	done := r.state.phase == phaseDone
+	r.mu.Unlock()
+	return done
 }
 
 // callModel asks the model, and reports the outcome to the state.

@@ -42,8 +42,8 @@ type meter struct {
 func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
 	m.left, m.max, m.idle, m.begun, m.fresh = limit, limit, c.Idle, time.Now(), true
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
+	m.mu.Unlock()
 }
 
 // check is called by the timer. Both check and start store their own state before they
@@ -70,9 +70,9 @@ func (m *meter) check(cancel context.CancelCauseFunc) {
 // set makes the timer fire after d.
 func (m *meter) set(d time.Duration) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.off.Store(false)
 	m.timer.Reset(d)
+	m.mu.Unlock()
 }
 
 // heard records a sign of life from the service.
@@ -114,9 +114,9 @@ func (m *meter) drain() {
 // end stops the timer.
 func (m *meter) end() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.over = true
 	m.timer.Stop()
+	m.mu.Unlock()
 }
 
 // Read implements io.Reader.

@@ -29,7 +29,6 @@ type (
 
 // The canon makes 1 and 1.0 the same value, and objects whose members are in another order.
 type enumValue struct {
-	_     [0]func() // not comparable, which would be code in each program
 	kind  kind
 	text  string // a string without quotes and escapes; of other values the canon
 	shown string // the form for messages; empty for a string

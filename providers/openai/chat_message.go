@@ -21,7 +21,6 @@ import (
 // A chatForm produces the wire form of messages. It is also the key of the cached form,
 // so it contains every setting that changes it.
 type chatForm struct {
-	_        [0]func() // not comparable, which would be code in each program
 	provider string
 	dialect
 	field string // see WithThinkingField
