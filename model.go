@@ -55,11 +55,9 @@ type ModelOpener interface {
 // always by the same goroutine.
 type ModelReader interface {
 	// Next waits for the next event. Its error is one that Stream yields, or io.EOF after [MessageDone]. The answer has
-	// then ended, and further calls return the same error.
+	// then ended, and further calls return the same error. Next returns soon when the ctx of Open is done, whatever it
+	// calls: a run cannot leave it.
 	Next() (ModelEvent, error)
-	// Obeys reports whether Next returns soon when the ctx of Open is done, from now on. Before that, a run calls Next
-	// in a goroutine that it can leave. For example, a transport that gets a token may go on.
-	Obeys() bool
 	// Stop ends the request, and must be called. More calls do nothing. It waits for the service only after the last
 	// event, for the end of the answer, and only for milliseconds: the connection can then be used again.
 	Stop()

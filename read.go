@@ -28,7 +28,6 @@ const (
 type opened struct {
 	direct bool        // answers are opened, see mayRead; does not change in the run
 	reader ModelReader // or nil
-	obeys  bool        // as it says; only for the goroutine that reads it
 	near   bool        // the goroutine of the loop body reads it
 	ahead  bool        // the goroutine of askModel reads it, and closes it
 	inBody bool        // the goroutine of the loop body is in the loop body
@@ -87,7 +86,7 @@ func (r *run) readElsewhere() {
 func (r *run) mustRead() bool {
 	r.mu.Lock()
 	must := r.reader != nil && !r.near && (r.ahead || !r.stopping)
-	if must && r.obeys && r.idle && r.quiet() {
+	if must && r.idle && r.quiet() {
 		must, r.near = false, true
 		r.signal()
 	}
@@ -108,13 +107,12 @@ func (r *run) pull(ctx context.Context) (more bool) {
 		}
 	}()
 	ev, err := r.reader.Next()
-	r.obeys = r.obeys || r.reader.Obeys()
 	done := err != nil
 	switch {
 	case err == io.EOF:
 		err = streamEnded(r.setup.Load().client, r.loop.clock.Now().Sub(r.reading.start))
 	case !done:
-		done, err = r.modelEvent(r.reading.ctx, ev)
+		done, err = r.modelEvent(ctx, ev)
 	}
 	return !done && err == nil
 }

@@ -78,8 +78,6 @@ func (r *openReader) Next() (aycoder.ModelEvent, error) {
 	return ev, err
 }
 
-func (r *openReader) Obeys() bool { return true }
-
 func (r *openReader) Stop() {
 	if !r.over {
 		r.over = true
@@ -296,8 +294,6 @@ func (r *oddReader) Next() (aycoder.ModelEvent, error) {
 	return &aycoder.MessageDone{Stop: aycoder.StopEndTurn}, nil
 }
 
-func (r *oddReader) Obeys() bool { return true }
-
 func (r *oddReader) Stop() {
 	if r.stop != nil {
 		r.stop()
@@ -341,54 +337,6 @@ func TestOddReaders(t *testing.T) {
 			require.True(t, typed)
 		})
 	}
-}
-
-// deaf is an answer that does not obey. It says so, at first or always.
-type deaf struct {
-	aycoder.ModelReader
-	obeys func() bool
-}
-
-func (d deaf) Obeys() bool { return d.obeys() }
-
-type deafOpener struct {
-	opened
-	obeys func() bool
-}
-
-func (o *deafOpener) Open(ctx context.Context, req *aycoder.Request) aycoder.ModelReader {
-	return deaf{o.opened.Open(ctx, req), o.obeys}
-}
-
-func (o *deafOpener) Opens(m aycoder.ModelClient) bool { return m == o }
-
-// An answer that does not obey is read in another goroutine, which a run can leave at its end.
-func TestAnswersThatDoNotObey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		free := make(chan struct{})
-		defer close(free)
-		m := open(&fake{turns: [][]any{calls(use("a", "echo", `{"text":"x"}`)), {say("a")[0], func(context.Context) { <-free }}}})
-		never := &deafOpener{m, func() bool { return false }}
-		loop := newLoop(t, never, aycoder.WithTools(newTool(t, "echo", aycoder.EffectReadOnly, echo)))
-		start := time.Now()
-		var res aycoder.Result
-		for ev := range loop.Run(t.Context(), aycoder.Input{Prompt: "go"}, aycoder.Into(&res)) {
-			if _, text := ev.(*aycoder.TextDelta); text {
-				synctest.Wait()
-				break
-			}
-		}
-		require.Equal(t, time.Second, time.Since(start), "the default of Limits.Grace")
-		require.Equal(t, 1, res.Turns)
-		require.Equal(t, []int{0, 4}, []int{m.here, m.ahead})
-	})
-	m := open(&fake{turns: [][]any{say("a")}})
-	n := 0
-	later := &deafOpener{m, func() bool { n++; return n > 2 }}
-	_, err := collect(newLoop(t, later).Run(t.Context(), aycoder.Input{Prompt: "go"}))
-	require.NoError(t, err)
-	require.Equal(t, 3, m.here+m.ahead)
-	require.GreaterOrEqual(t, m.ahead, 2)
 }
 
 // A record that fails ends a run, also while the answer goes on and nobody reads anything else.

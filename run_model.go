@@ -151,11 +151,8 @@ func (r *run) stream(ctx context.Context, a *CallModel) (err error) {
 		if reader == nil {
 			return &ModelError{Err: errors.New("client opened nothing")}
 		}
-		r.obeys = reader.Obeys()
 		r.mu.Lock()
-		if r.reader, r.ahead = reader, !r.near; r.near && !r.obeys {
-			r.readElsewhere()
-		}
+		r.reader, r.ahead = reader, !r.near
 		r.mu.Unlock()
 		return nil
 	}

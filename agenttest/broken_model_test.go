@@ -266,8 +266,6 @@ func (p pulled) Next() (aycoder.ModelEvent, error) {
 	return ev, err
 }
 
-func (p pulled) Obeys() bool { return true }
-
 func (p pulled) Stop() { p.stop() }
 
 // The suite also reads event by event the answers of a client that has this ability.

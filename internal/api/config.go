@@ -59,10 +59,7 @@ type Config struct {
 	found  bool   // the environment has set it
 	// do is Do of the HTTP client, or nil if that is the default. As a field, the client itself would link
 	// the code that prints cookies, and more.
-	do func(*http.Request) (*http.Response, error)
-	// foreign says that do calls a transport of the caller, which may not return when its context is done.
-	foreign bool
-
+	do     func(*http.Request) (*http.Response, error)
 	auth   func() string
 	tokens func() *tokens
 	own    func() own // nil if there are none
@@ -124,7 +121,9 @@ func (c *Config) SetToken(option string, token func(context.Context) (string, er
 	if token == nil {
 		return &aycoder.ConfigError{Option: option, Err: errors.New("function is nil")}
 	}
-	t := &tokens{source: token}
+	t := &tokens{source: func(ctx context.Context) (string, error) {
+		return apart(ctx, func() (string, error) { return token(ctx) }, func(string) {})
+	}}
 	c.tokens = func() *tokens { return t }
 	return nil
 }
@@ -272,13 +271,10 @@ func (c *Config) SetHTTPClient(option string, hc *http.Client) error {
 			return next(req, via)
 		}
 	}
-	c.do = limited.Do
-	switch hc.Transport.(type) {
-	case nil, *http.Transport:
-		c.foreign = false
-	default:
-		c.foreign = true
+	if _, known := hc.Transport.(*http.Transport); hc.Transport != nil && !known {
+		limited.Transport = hostTransport{hc.Transport}
 	}
+	c.do = limited.Do
 	return nil
 }
 

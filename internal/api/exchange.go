@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -35,8 +34,6 @@ const (
 	// errorTime is the longest wait for the body of an error response. The status, which
 	// has already arrived, is the most important part of the response.
 	errorTime = 2 * time.Second
-	// leaveTime is how long a body may be read after its context is done.
-	leaveTime = time.Second
 	// envelope is the number of bytes that an event may have beside its part of the answer.
 	envelope = 4 << 10
 )
@@ -123,8 +120,7 @@ type Call struct {
 	ctx    context.Context // of the caller
 	inner  context.Context // of the request
 	cancel context.CancelCauseFunc
-	close  func()      // closes the body of the response; or nil
-	leave  func() bool // ends the wait for that after the context is done; or nil
+	resp   io.Closer // the body of the response, or nil
 
 	// The fields that each event needs are together, for the processor's cache.
 	first  aycoder.ModelEvent   // the next event, or nil
@@ -199,11 +195,6 @@ func (k *Call) Next() (aycoder.ModelEvent, error) {
 	return ev, nil
 }
 
-// Obeys implements [aycoder.ModelReader]. A token source, or a transport of the program that gets its own tokens, may
-// go on when the context is done. A body may not: "For outgoing client requests, the context controls the entire
-// lifetime of a request and its response" (net/http, NewRequestWithContext).
-func (k *Call) Obeys() bool { return k.dec != nil || !k.x.Config.foreign && k.x.Config.tokens == nil }
-
 // end ends the response, and returns the error of Next from now on. An error is classified here, and not where it was
 // found: the caller may have cancelled since, at one of the events before it.
 func (k *Call) end() error {
@@ -235,13 +226,10 @@ func (k *Call) Stop() {
 	}
 	k.first, k.err = nil, io.EOF
 	k.events.Close()
-	if k.close != nil {
-		k.close()
+	if k.resp != nil {
+		k.resp.Close()
 	}
 	k.body.end()
-	if k.leave != nil {
-		k.leave()
-	}
 	k.cancel(nil)
 	k.cancel = nil
 }
@@ -349,12 +337,7 @@ func (k *Call) begin() (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("connect: %w", err)
 	}
-	k.body.r = resp.Body
-	k.close = func() { resp.Body.Close() }
-	if k.x.Config.foreign { // the body may ignore its context, and not every one can be closed twice
-		k.close = sync.OnceFunc(k.close)
-		k.leave = context.AfterFunc(k.inner, func() { time.AfterFunc(leaveTime, k.close) })
-	}
+	k.resp, k.body.r = resp.Body, resp.Body
 	k.RequestID = k.x.Config.Show(requestID(resp.Header), maxID)
 	if resp.StatusCode != http.StatusOK {
 		k.Status = resp.StatusCode

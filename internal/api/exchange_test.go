@@ -249,20 +249,6 @@ func TestBreakAtEveryEvent(t *testing.T) {
 	}
 }
 
-// Code of the program that helps to send the request may go on when the context is done.
-func TestObeys(t *testing.T) {
-	token := func(context.Context) (string, error) { return "t", nil }
-	assert.True(t, over(t, nil).Open(t.Context()).Obeys())
-	assert.True(t, over(t, &http.Transport{}).Open(t.Context()).Obeys())
-	assert.False(t, over(t, nil, func(c *Config) error { return c.SetToken("token", token) }).Open(t.Context()).Obeys())
-	k := over(t, text(wordsI)).Open(t.Context())
-	defer k.Stop()
-	assert.False(t, k.Obeys())
-	_, err := k.Next()
-	require.NoError(t, err)
-	assert.True(t, k.Obeys(), "the request is sent")
-}
-
 func TestEncodeError(t *testing.T) {
 	x := over(t, text(wordsI))
 	x.Encode = func() (*Payload, error) { return nil, errors.New("message 3 is nil") }
@@ -569,22 +555,6 @@ func TestStopAnywhere(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A body that ignores its context holds its reader for a second.
-func TestDeafBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := over(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			never, _ := io.Pipe()
-			return &http.Response{StatusCode: 200, Body: never, Request: r}, nil
-		}))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		start := time.Now()
-		_, err := x.Open(ctx).Next()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, time.Minute+time.Second, time.Since(start))
-	})
 }
 
 // A silent service times out behind the events that came in one piece, and the caller's time does not count.
