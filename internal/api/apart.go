@@ -11,13 +11,13 @@ import (
 
 // The goroutine that reads a [Call] may be that of a loop body, so it must be free soon after the context is done. An
 // [http.Transport] sees to that. Other transports, and token sources, are functions of the program that may ignore the
-// context: they work in goroutines of their own.
+// context: each works in a separate goroutine.
 
 // leaveTime is how long a function of the program may work after its context is done.
 const leaveTime = time.Second
 
-// apart calls f in another goroutine, and leaves it there if it does not return soon after ctx is done. What it
-// returns then is passed to late.
+// apart calls f in another goroutine, and leaves it there if it does not return soon after ctx is done. Its late
+// result is passed to late.
 func apart[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
 	results := make(chan result[T], 1)
 	go func() {
