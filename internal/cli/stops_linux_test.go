@@ -470,10 +470,10 @@ func TestEndInAnEditor(t *testing.T) {
 		script string
 		left   int
 	}{
-		{syscall.SIGTERM, "exec sleep 1000", 0}, // the line has the text
-		{syscall.SIGHUP, "trap 'touch ${1%/*}/.edit.md.swp; exit 1' HUP; while :; do sleep 0.1; done", 2},
+		{syscall.SIGTERM, "echo editing; exec sleep 1000", 0}, // the line has the text
+		{syscall.SIGHUP, "trap 'touch ${1%/*}/.edit.md.swp; exit 1' HUP; echo editing; while :; do sleep 0.1; done", 2},
 	} {
-		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\necho editing\n"+tt.script+"\n"), 0o755))
+		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755))
 		p := startTerminal(t, append(newService(t, says("Hello.", "end_turn")).env(), "EDITOR="+editor))
 		p.expect("> ")
 		p.Type("draft\x07")
