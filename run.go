@@ -288,8 +288,9 @@ func (r *run) startReady(ctx context.Context) bool {
 	r.ready = nil
 	for _, a := range actions {
 		if call, ok := a.(*CallModel); ok {
-			r.call = call                                       // there is one at a time
-			if r.near = r.reader == nil && r.quiet(); !r.near { // or else the goroutine of askModel is about to close it
+			r.call = call // there is one at a time
+			// An answer that is still open is about to be closed by the goroutine of askModel, which then takes the call.
+			if r.near = r.reader == nil && r.quiet(); !r.near {
 				r.startAsking(ctx)
 			}
 			continue
