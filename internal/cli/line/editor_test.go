@@ -202,6 +202,9 @@ func TestView(t *testing.T) {
 	press(e, "漢é")
 	require.Equal(t, line.View{Lines: []string{"漢", "é"}, Row: 1, Col: 1}, e.View(1))
 	require.Equal(t, line.View{Lines: []string{"a …漢é", "   "}, Row: 1, Col: 3}, e.View(6))
+	e = line.New(line.Options{Prompt: "> "})
+	press(e, "\u17c50\n\u0301", up, "\x01")
+	require.Equal(t, line.View{Lines: []string{"> ◌\u17c50", "  ◌\u0301"}, Row: 0, Col: 2}, e.View(12))
 }
 
 func TestBindings(t *testing.T) {
@@ -275,6 +278,7 @@ func FuzzEditor(f *testing.F) {
 	for _, s := range []string{
 		"abc\x01\x0b\x19\x1by\x1f", "\x12a\x12\r", "e\u0301\x1b[D\x7f漢", "\x1b[200~a\nb\x1b[201~\x0f", "\t\t\x1b[Z\r",
 		"\x1bd3wcwx\x1b.u2ddp", "one two\x1bbciwx\x1b$r漢~~u.", "a\\\rb\x1b[A\x1b[A\x1b[B\x13\x13", "\x1b0dtcfxyy3P\x1bggJ",
+		"\u17c50\x01",
 	} {
 		f.Add([]byte(s), uint8(0))
 		f.Add([]byte(s), uint8(1))

@@ -84,8 +84,13 @@ func (l *layout) mark(next string) {
 	l.Row, l.Col = len(l.Lines), min(l.col, l.width-1)
 }
 
-// fit returns a part of the text and its width, or what stands for one that no row has room for.
+// fit returns a part of the text and its width, or what stands for one that no row has room
+// for. A mark that begins a line is shown on a circle, as Unicode shows one alone: it would
+// join the blank before it, which is not of the text.
 func (l *layout) fit(part string) (string, int) {
+	if n, _ := tty.Next(" " + part); n > 1 {
+		part = "◌" + part
+	}
 	_, w := tty.Next(part)
 	if w > l.width-len(l.prefix) {
 		return string(utf8.RuneError), 1
