@@ -1,7 +1,7 @@
 package rawjson
 
 import (
-	"slices"
+	"hash/maphash"
 	"strings"
 )
 
@@ -11,11 +11,24 @@ const maxForm = 4 << 10
 // A Form is a document without the values that change from one event of a stream to the next. A
 // document of the form of a valid one is valid, too, and the values have the same types and places.
 // So it need not be parsed.
+//
+// Thousands of streams may wait at the same time, and then each event finds the processor's cache
+// cold. So a form does not keep the document, but a hash of it. The seed is random, so nobody can
+// make another document with the same hash, and one in 2⁶⁴ has it by chance.
 type Form struct {
-	doc    []byte
-	places [3]Place // where the values are, in order
-	n      int
-	text   int // which of them is the one that Match returns
+	sum    uint64    // hash of what is between the values
+	before [4]uint16 // lengths of what is before each value, and after the last; a quote belongs to it
+	quoted [3]bool   // the value is a string
+	n      uint8     // number of values
+	text   uint8     // which of them is the one that Match returns
+}
+
+var formSeed = maphash.MakeSeed()
+
+// add returns the hash of two texts, of which the first one has the hash sum.
+func add(sum uint64, s string) uint64 {
+	const odd = 0x9e3779b97f4a7c15 // so that the order matters
+	return sum*odd + maphash.String(formSeed, s)
 }
 
 // A Place is where a value is in a document, see [Reader.Offset]. The zero value is none.
@@ -31,46 +44,56 @@ func (r *Reader) Here() Place {
 // Learn makes f the form of a valid document. The values that change are strings, or integers that are
 // not negative: the text, and at most two others.
 func (f *Form) Learn(doc string, text Place, others ...Place) {
-	f.n = 0
-	if len(doc) > maxForm || len(others) >= len(f.places) || doc[text.From] != '"' {
+	*f = Form{}
+	if len(doc) > maxForm || len(others) >= len(f.quoted) || doc[text.From] != '"' {
 		return
 	}
-	f.doc = append(f.doc[:0], doc...)
-	f.add(text)
-	for _, p := range others {
-		if p.To > 0 {
-			f.add(p)
+	var places [len(f.quoted)]Place // in order
+	for k := range len(others) + 1 {
+		p := text
+		if k < len(others) {
+			p = others[k]
 		}
+		if p.To == 0 {
+			continue
+		}
+		i := int(f.n)
+		for ; i > 0 && places[i-1].From > p.From; i-- {
+			places[i] = places[i-1]
+		}
+		places[i] = p
+		f.n++
 	}
-	f.text = slices.Index(f.places[:f.n], text)
-}
-
-// add inserts a place before those behind it.
-func (f *Form) add(p Place) {
-	at := f.n
-	for ; at > 0 && f.places[at-1].From > p.From; at-- {
-		f.places[at] = f.places[at-1]
+	at := 0
+	for i, p := range places[:f.n] {
+		if p == text {
+			f.text = uint8(i)
+		}
+		if f.quoted[i] = doc[p.From] == '"'; f.quoted[i] {
+			p.From++
+		}
+		f.before[i] = uint16(p.From - at)
+		f.sum = add(f.sum, doc[at:p.From])
+		at = p.To
 	}
-	f.places[at] = p
-	f.n++
+	f.before[f.n] = uint16(len(doc) - at)
+	f.sum = add(f.sum, doc[at:])
 }
 
 // Match returns the text of a document that has the form.
 func (f *Form) Match(doc string) (text string, ok bool) {
-	at := 0
-	for i, p := range f.places[:f.n] {
-		quoted := f.doc[p.From] == '"'
-		if quoted {
-			p.From++
-		}
-		if doc, ok = f.pass(doc, at, p.From); !ok {
+	sum := uint64(0)
+	for i := range f.n {
+		n := int(f.before[i])
+		if len(doc) < n {
 			return "", false
 		}
+		sum = add(sum, doc[:n])
 		value := ""
-		if quoted {
-			value, doc, ok = ScanString(doc)
+		if f.quoted[i] {
+			value, doc, ok = ScanString(doc[n:])
 		} else {
-			doc, ok = passNumber(doc)
+			doc, ok = passNumber(doc[n:])
 		}
 		if !ok {
 			return "", false
@@ -78,19 +101,8 @@ func (f *Form) Match(doc string) (text string, ok bool) {
 		if i == f.text {
 			text = value
 		}
-		at = p.To
 	}
-	rest, ok := f.pass(doc, at, len(f.doc))
-	return text, ok && rest == "" && f.n > 0
-}
-
-// pass returns what follows in doc after a part of the form.
-func (f *Form) pass(doc string, from, to int) (string, bool) {
-	n := to - from
-	if len(doc) < n || doc[:n] != string(f.doc[from:to]) {
-		return "", false
-	}
-	return doc[n:], true
+	return text, f.n > 0 && len(doc) == int(f.before[f.n]) && add(sum, doc) == f.sum
 }
 
 // passNumber returns what follows a short integer that is not negative.
