@@ -27,21 +27,24 @@ const (
 // the goroutine of the loop body.
 type opened struct {
 	direct bool        // answers are opened, see mayRead; does not change in the run
-	reader ModelReader // or nil
 	near   bool        // the goroutine of the loop body reads it
 	ahead  bool        // the goroutine of askModel reads it, and closes it
 	inBody bool        // the goroutine of the loop body is in the loop body
 	idle   bool        // the goroutine of the loop body waits for an event
 	slow   bool        // the loop body was slow
 	armed  bool        // a timer calls watchBody
-	watch  func() bool // stops this timer, or nil
+	reader ModelReader // or nil
 
 	// only for the goroutine of the loop body
 	delta   Event         // the next event, before what is in out
-	began   time.Time     // the run
-	entered time.Duration // the loop body got an event that was read for it, after began; 0 if it has returned
+	entered time.Duration // the loop body got an event that was read for it, after epoch; 0 if it has returned
 	bodies  time.Duration // in loop bodies so far that were not quick
+
+	watch func() bool // stops the timer, or nil
 }
+
+// epoch is a moment from which times are counted.
+var epoch = time.Now()
 
 // mayRead reports whether the goroutine of the loop body may read answers: the client returns when its context
 // is done and is not inside of another one, nothing else of the host is called there, and all events are those of
@@ -172,7 +175,7 @@ func (r *run) bodyLeft() {
 	if r.entered == 0 {
 		return
 	}
-	took := time.Since(r.began) - r.entered
+	took := time.Since(epoch) - r.entered
 	if r.entered = 0; took < quickBody {
 		return
 	}

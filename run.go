@@ -13,6 +13,15 @@ import (
 // Only the run changes its state, under its mutex. It never waits for the consumer with the mutex
 // held.
 type run struct {
+	// The fields that each delta needs are together, since those of a waiting run are in no processor's cache.
+	quit     <-chan struct{} // closed when work is done
+	mu       sync.Mutex      // guards these fields, and those from modelTurn on
+	stopping bool
+	heard    bool     // the current attempt has received something
+	opened            // the answer of a ModelOpener
+	incoming incoming // the message in progress
+	out      outbox
+
 	loop    *Loop
 	id      string
 	parent  *run // the run around this one, or nil
@@ -50,10 +59,7 @@ type run struct {
 	hooks    *hooks                                  // of the loop, or else of the parent, as is trace
 	trace    func(context.Context, *run) factLog
 
-	// The fields that each delta needs are together, since those of a waiting run are in no processor's cache.
-	mu       sync.Mutex // guards all that follows
-	stopping bool
-	out      outbox
+	// The mutex guards what follows, too.
 	modelTurn
 	ending
 	executing
@@ -92,12 +98,9 @@ type calling struct {
 
 // modelTurn is the state of the attempts to get a message from the model.
 type modelTurn struct {
-	heard     bool       // the current attempt has received something
-	call      *CallModel // that is to be made
 	streaming bool       // a goroutine asks the model
-	opened               // the answer of a ModelOpener
+	call      *CallModel // that is to be made
 	reading   stream     // the answer of the model
-	incoming  incoming   // the message in progress
 	known     *setup     // which the state has; nil if the run is resumed
 	setUp     int        // the turn for which WithSetup was asked last
 	tools     []Tool     // of the setup, for WithSetup
@@ -188,7 +191,7 @@ func newRun(ctx context.Context, l *Loop, rc *RunConfig) *run {
 // yield. When it returns, no step works any more. It reports whether the consumer still listens.
 func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	work, cancel := context.WithCancel(ctx)
-	r.work, r.cancel = work, cancel
+	r.work, r.cancel, r.quit = work, cancel, work.Done()
 	if r.recorder != nil {
 		r.mu.Lock()
 		r.recorder.history(r, r.state.history.All())
@@ -211,7 +214,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	if r.begun != nil {
 		r.begun()
 	}
-	r.direct, r.began = r.mayRead(), time.Now()
+	r.direct = r.mayRead()
 	for range 2 { // the second time, after the end
 		for ev := r.next(work); ev != nil; ev = r.next(work) {
 			if !yield(ev, nil) {
@@ -227,7 +230,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 // next waits for an event. It returns nil when the run is over or ctx is done, and after stop, when there is none.
 func (r *run) next(ctx context.Context) Event {
 	r.bodyLeft()
-	for ctx.Err() == nil {
+	for !r.cancelled() {
 		ev, reads := r.take()
 		if ev == nil && reads {
 			if ev = r.readHere(ctx); ev == nil {
@@ -236,7 +239,7 @@ func (r *run) next(ctx context.Context) Event {
 		}
 		if ev != nil {
 			if reads {
-				r.entered = 1 + time.Since(r.began)
+				r.entered = time.Since(epoch)
 			}
 			return ev
 		}
@@ -259,6 +262,17 @@ func (r *run) next(ctx context.Context) Event {
 		return r.pop()
 	}
 	return nil
+}
+
+// cancelled reports whether the work of the run is to end. An answer that is read here looks at the same channel, which
+// is then in the processor's cache.
+func (r *run) cancelled() bool {
+	select {
+	case <-r.quit:
+		return true
+	default:
+		return false
+	}
 }
 
 // startReady starts the model call that waits until the consumer has seen all events. Messages

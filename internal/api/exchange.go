@@ -52,6 +52,8 @@ var (
 // An Exchange is one request, with the functions that read its response. Its fields must
 // not be modified after the call of [Exchange.Open] or [Exchange.Stream].
 type Exchange struct {
+	call Call // here, so that both are one allocation
+
 	Config *Config
 	Model  string // the name of the model, for errors
 	URL    string
@@ -81,7 +83,6 @@ type Exchange struct {
 	MaxResponse int64
 
 	used atomic.Bool
-	call Call // here, so that both are one allocation
 }
 
 // A Decoder converts the events of one response to model events, which it passes to
@@ -108,6 +109,24 @@ type ViewDecoder interface {
 
 // A Call is an [Exchange] in progress: the state of one request and its response.
 type Call struct {
+	// The fields that each event needs are together, since those of a waiting call are in no processor's cache.
+	first  aycoder.ModelEvent   // the next event, or nil
+	more   []aycoder.ModelEvent // those behind it
+	err    error                // after them
+	done   <-chan struct{}      // of the caller's context
+	dec    Decoder
+	view   ViewDecoder
+	frames func() (sse.Event, error) // nil for server-sent events
+	half   *sse.Event                // the event that is held back, see joined
+	ping   bool
+	views  bool  // events are valid only until the next one
+	limit  int64 // of the answer, in bytes
+	held   int64 // bytes of the answer so far
+	silent int64 // bytes of events without a part of the answer so far
+	body   meter
+	events sse.Reader
+	spare  deltas
+
 	// RequestID is the id that the service gave to the request, in a header or in the
 	// body.
 	RequestID string
@@ -121,24 +140,6 @@ type Call struct {
 	inner  context.Context // of the request
 	cancel context.CancelCauseFunc
 	resp   io.Closer // the body of the response, or nil
-
-	// The fields that each event needs are together, for the processor's cache.
-	first  aycoder.ModelEvent   // the next event, or nil
-	more   []aycoder.ModelEvent // those behind it
-	err    error                // after them
-	dec    Decoder
-	frames func() (sse.Event, error) // nil for server-sent events
-	done   <-chan struct{}           // of the caller's context
-	ping   bool
-	views  bool  // events are valid only until the next one
-	limit  int64 // of the answer, in bytes
-	held   int64 // bytes of the answer so far
-	silent int64 // bytes of events without a part of the answer so far
-	view   ViewDecoder
-	half   *sse.Event // the event that is held back, see joined
-	spare  deltas
-	events sse.Reader
-	body   meter
 }
 
 // Open returns the response. Nothing is sent before the first call of its Next.
@@ -181,6 +182,7 @@ func (k *Call) Next() (aycoder.ModelEvent, error) {
 		} else if done {
 			k.err = io.EOF
 		}
+		k.body.stop()
 	}
 	select {
 	case <-k.done:
@@ -366,7 +368,6 @@ func (k *Call) send(r *http.Request, p *Payload) (*http.Response, error) {
 		r.GetBody = func() (io.ReadCloser, error) { return p.Reader(), nil }
 	}
 	k.body.start()
-	defer k.body.stop()
 	resp, err := k.x.Config.send(r)
 	if err = withoutQuery(err); isTyped(err) {
 		err = k.shown(err)

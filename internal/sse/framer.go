@@ -20,21 +20,22 @@ const (
 // A framer splits a stream into events. It examines every byte once, whatever the sizes
 // of the reads.
 type framer struct {
-	r     io.Reader
-	limit int
 	err   error // of r, io.EOF included
+	limit int
 
 	buf   []byte // bytes that were read and not returned yet
 	start int    // of the event in buf
 	line  int    // start of the current line
 	scan  int    // bytes before it were examined
-	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
-	fills int    // number of reads that filled buf
 
-	text   bool   // the event has a line that is not blank
-	failed bool   // the event has an error in a separate field
-	skipLF bool   // the last byte was a carriage return that ended a line
-	out    []byte // the returned event, in buf
+	text   bool // the event has a line that is not blank
+	failed bool // the event has an error in a separate field
+	skipLF bool // the last byte was a carriage return that ended a line
+
+	r     io.Reader
+	fills int    // number of reads that filled buf
+	lf    int    // the next line feed, or len(buf) if there is none; stale below scan
+	out   []byte // the returned event, in buf
 }
 
 // event returns the next event, including its line ends. It is valid until the next call.

@@ -51,8 +51,8 @@ type Event struct {
 // A Reader reads events, each as soon as its blank line was read. Call Reset before any
 // other method.
 type Reader struct {
-	f     framer
 	begun bool // a block was read
+	f     framer
 }
 
 // Reset makes the reader read from another stream. Limit is the maximum size of an event

@@ -5,16 +5,17 @@ import "github.com/aycoder/aycoder/internal/rawjson"
 // A chatAgain has the form of the last chunk that brought only a text, or a piece of the arguments of
 // a call. Such chunks follow one another, and one of the same form says the same with another text.
 type chatAgain struct {
-	form  rawjson.Form
-	kind  chatKinds // of the text
-	index int64     // of the choice
-	call  int64     // index of the call that the piece belongs to
 	// of the chunk that is being read
 	choices int
 	first   int64         // index of the first piece of a call
 	piece   rawjson.Place // of its text in the calls, if there is nothing else in them
 	noise   rawjson.Place // a value that only hides the length of the chunk
 	other   bool          // it says something else
+
+	form  rawjson.Form
+	index int64     // of the choice
+	call  int64     // index of the call that the piece belongs to
+	kind  chatKinds // of the text
 }
 
 // reset prepares for another chunk.

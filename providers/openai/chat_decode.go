@@ -26,17 +26,19 @@ var (
 // one begins and its arguments are a closed object, or at the end of the answer. Even a
 // finish_reason is not an end, since some services send further calls after it.
 type chatDecoder struct {
-	// The fields that each chunk needs are together, for the processor's cache.
-	call   *api.Call
+	call  *api.Call
+	calls chatCalls
+
+	// The fields that each chunk needs are together, from the end of the first to the beginning of the last, since
+	// those of a waiting stream are in no processor's cache.
+	again  chatAgain // the form of the last chunk
 	filter chatFilter
 	think  thinkFilter
 	xml    callReader
-	calls  chatCalls
-	begun  bool      // a choice was received
-	pieces bool      // a delta had content
-	whole  bool      // the last chunk is the whole answer
-	finish string    // the last finish_reason
-	again  chatAgain // the form of the last chunk
+	finish string // the last finish_reason
+	begun  bool   // a choice was received
+	pieces bool   // a delta had content
+	whole  bool   // the last chunk is the whole answer
 	answer api.Answer
 
 	// Data beside the text; each is the value in the last chunk that has it.

@@ -61,15 +61,15 @@ var errRespMany = errors.New("too many items or parts")
 
 // A respEvent has the fields of an event. Raw fields are JSON text.
 type respEvent struct {
-	typ   string
 	delta string
-	text  string // the whole text, after the deltas
-	raw   string // the item or the response
 	item  string // its id
 	index int64  // of the item; negative if absent
 	sub   int64  // of the part in the item
 
-	failed bool // there is an error that is not empty
+	typ    string
+	text   string // the whole text, after the deltas
+	raw    string // the item or the response
+	failed bool   // there is an error that is not empty
 
 	// the places of the delta and of values that say nothing
 	place, number, noise rawjson.Place
@@ -79,9 +79,9 @@ type respEvent struct {
 // another delta.
 type respAgain struct {
 	form  rawjson.Form
-	event respEvent
 	kind  respKind
 	place respPlace
+	event respEvent
 }
 
 // learn takes the form of an event that was read. Its type is in its data.
