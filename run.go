@@ -214,7 +214,9 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	if r.begun != nil {
 		r.begun()
 	}
-	r.direct = r.mayRead()
+	if r.direct = r.mayRead(); r.direct {
+		growStack()
+	}
 	for range 2 { // the second time, after the end
 		for ev := r.next(work); ev != nil; ev = r.next(work) {
 			if !yield(ev, nil) {

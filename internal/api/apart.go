@@ -21,7 +21,7 @@ const leaveTime = time.Second
 func apart[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
 	results := make(chan result[T], 1)
 	go func() {
-		r := result[T]{err: errors.New("a function of the program ended its goroutine")}
+		r := result[T]{err: errLeft}
 		defer func() {
 			r.panicked = recover()
 			results <- r
@@ -42,6 +42,8 @@ func apart[T any](ctx context.Context, f func() (T, error), late func(T)) (T, er
 		return none, context.Cause(ctx)
 	}
 }
+
+var errLeft = errors.New("a function of the program ended its goroutine")
 
 type result[T any] struct {
 	value    T
