@@ -37,14 +37,12 @@ type opened struct {
 
 	// only for the goroutine of the loop body
 	delta   Event         // the next event, before what is in out
-	entered time.Duration // the loop body got an event that was read for it, after epoch; 0 if it has returned
+	began   time.Time     // the run
+	entered time.Duration // the loop body got an event that was read for it, after began; 0 if it has returned
 	bodies  time.Duration // in loop bodies so far that were not quick
 
 	watch func() bool // stops the timer, or nil
 }
-
-// epoch is a moment from which times are counted.
-var epoch = time.Now()
 
 // mayRead reports whether the goroutine of the loop body may read answers: the client returns when its context
 // is done and is not inside of another one, nothing else of the host is called there, and all events are those of
@@ -175,7 +173,7 @@ func (r *run) bodyLeft() {
 	if r.entered == 0 {
 		return
 	}
-	took := time.Since(epoch) - r.entered
+	took := time.Since(r.began) - r.entered
 	if r.entered = 0; took < quickBody {
 		return
 	}

@@ -22,29 +22,30 @@ type run struct {
 	incoming incoming // the message in progress
 	out      outbox
 
-	loop    *Loop
-	id      string
-	parent  *run // the run around this one, or nil
-	depth   int
-	calls   []string // around this run, the outermost first
-	guards  sync.Map // of *tool to ToolFunc, in an inner run: see guarded
-	name    string   // of the agent
-	tokens  atomic.Int64
-	control controller // or nil
-	into    func()     // fills the host's Result, or nil: a *Result would link its JSON form
-	single  bool       // only one turn, for Loop.Turn
-	again   *Resumed   // nil for a new run
-	whole   bool       // the request of the message that again continues had everything
-	held    int        // number of messages at the start
-	outline bool       // some of them have no contents, see isOutline
-	base    Request    // what all requests have
-	extra   []*tool    // of this run alone
-	builder ContextBuilder
-	proceed func() // is called at the end, or nil
-	begun   func() // is called at the start, or nil
-	ended   func() // is called when the run is over, or nil
-	apart   bool   // the call around it does not wait for it
-	setup   atomic.Pointer[setup]
+	loop     *Loop
+	id       string
+	parent   *run // the run around this one, or nil
+	depth    int
+	calls    []string // around this run, the outermost first
+	guards   sync.Map // of *tool to ToolFunc, in an inner run: see guarded
+	name     string   // of the agent
+	tokens   atomic.Int64
+	control  controller // or nil
+	into     func()     // fills the host's Result, or nil: a *Result would link its JSON form
+	again    *Resumed   // nil for a new run
+	held     int        // number of messages at the start
+	outline  bool       // some of them have no contents, see isOutline
+	single   bool       // only one turn, for Loop.Turn
+	whole    bool       // the request of the message that again continues had everything
+	apart    bool       // the call around it does not wait for it
+	outlives bool       // see WithSteps
+	base     Request    // what all requests have
+	extra    []*tool    // of this run alone
+	builder  ContextBuilder
+	proceed  func() // is called at the end, or nil
+	begun    func() // is called at the start, or nil
+	ended    func() // is called when the run is over, or nil
+	setup    atomic.Pointer[setup]
 	// build makes the request of a model call.
 	build    func(*run, context.Context, ContextInput) (*Request, error)
 	work     context.Context // of the steps
@@ -54,7 +55,6 @@ type run struct {
 	recorder recorder        // nil without an auditor
 	execute  func(*run, step)
 	wait     func(*Wait)                             // of WithSteps, or nil
-	outlives bool                                    // see WithSteps
 	leaves   func(context.Context, *ToolOutput) bool // of WithSteps, or nil
 	hooks    *hooks                                  // of the loop, or else of the parent, as is trace
 	trace    func(context.Context, *run) factLog
@@ -214,7 +214,7 @@ func (r *run) drive(ctx context.Context, yield func(Event, error) bool) bool {
 	if r.begun != nil {
 		r.begun()
 	}
-	if r.direct = r.mayRead(); r.direct {
+	if r.direct, r.began = r.mayRead(), time.Now(); r.direct {
 		growStack()
 	}
 	for range 2 { // the second time, after the end
@@ -241,7 +241,7 @@ func (r *run) next(ctx context.Context) Event {
 		}
 		if ev != nil {
 			if reads {
-				r.entered = time.Since(epoch)
+				r.entered = 1 + time.Since(r.began)
 			}
 			return ev
 		}

@@ -22,9 +22,10 @@ type meter struct {
 	r         io.Reader
 	left, max int64 // bytes that may come before the next event
 
-	idle time.Duration
-	from time.Duration // start of the first wait since the last sign of life, after epoch
-	// time after epoch at which the idle timeout expires, in ns; 0 outside of a wait
+	begun time.Time
+	idle  time.Duration
+	from  time.Duration // start of the first wait since the last sign of life, after begun
+	// time after begun at which the idle timeout expires, in ns; 0 outside of a wait
 	due atomic.Int64
 	// the timer is not set; otherwise it fires no later than the timeout of a wait
 	off    atomic.Bool
@@ -36,13 +37,10 @@ type meter struct {
 	mu    sync.Mutex // guards the timer
 }
 
-// epoch is a moment from which times are counted.
-var epoch = time.Now()
-
 // begin starts the clock of a response. One timer serves all its reads, because setting a
 // timer for each piece costs more than reading the piece.
 func (m *meter) begin(c *Config, limit int64, cancel context.CancelCauseFunc) {
-	m.left, m.max, m.idle, m.fresh = limit, limit, c.Idle, true
+	m.left, m.max, m.idle, m.begun, m.fresh = limit, limit, c.Idle, time.Now(), true
 	m.mu.Lock()
 	m.timer = time.AfterFunc(m.idle, func() { m.check(cancel) })
 	m.mu.Unlock()
@@ -58,7 +56,7 @@ func (m *meter) check(cancel context.CancelCauseFunc) {
 	}
 	m.off.Store(true)
 	// first, since a wait that has expired by now must still be registered
-	now := time.Since(epoch)
+	now := time.Since(m.begun)
 	switch due := time.Duration(m.due.Load()); {
 	case due == 0:
 	case due <= now:
@@ -84,7 +82,7 @@ func (m *meter) heard() { m.fresh = true }
 // count: it works when an event is emitted, which is a sign of life.
 func (m *meter) start() {
 	if m.fresh {
-		m.from, m.fresh = time.Since(epoch), false
+		m.from, m.fresh = time.Since(m.begun), false
 	}
 	m.due.Store(int64(m.from + m.idle))
 	if m.off.Load() {
@@ -93,7 +91,7 @@ func (m *meter) start() {
 }
 
 // waited returns the time since the start of the first wait.
-func (m *meter) waited() time.Duration { return time.Since(epoch) - m.from }
+func (m *meter) waited() time.Duration { return time.Since(m.begun) - m.from }
 
 // stop ends a wait, before the caller works. It is not called at once after a read: the caches are cold then, and the
 // processor would wait for each of them in turn instead of for all.

@@ -16,6 +16,7 @@ const maxForm = 4 << 10
 // cold. So a form does not keep the document, but a hash of it. The seed is random, so nobody can
 // make another document with the same hash, and one in 2⁶⁴ has it by chance.
 type Form struct {
+	seed   maphash.Seed
 	sum    uint64    // hash of what is between the values
 	before [4]uint16 // lengths of what is before each value, and after the last; a quote belongs to it
 	quoted [3]bool   // the value is a string
@@ -23,12 +24,10 @@ type Form struct {
 	text   uint8     // which of them is the one that Match returns
 }
 
-var formSeed = maphash.MakeSeed()
-
 // add returns the hash of two texts, of which the first one has the hash sum.
-func add(sum uint64, s string) uint64 {
+func (f *Form) add(sum uint64, s string) uint64 {
 	const odd = 0x9e3779b97f4a7c15 // so that the order matters
-	return sum*odd + maphash.String(formSeed, s)
+	return sum*odd + maphash.String(f.seed, s)
 }
 
 // A Place is where a value is in a document, see [Reader.Offset]. The zero value is none.
@@ -44,7 +43,7 @@ func (r *Reader) Here() Place {
 // Learn makes f the form of a valid document. The values that change are strings, or integers that are
 // not negative: the text, and at most two others.
 func (f *Form) Learn(doc string, text Place, others ...Place) {
-	*f = Form{}
+	*f = Form{seed: maphash.MakeSeed()}
 	if len(doc) > maxForm || len(others) >= len(f.quoted) || doc[text.From] != '"' {
 		return
 	}
@@ -73,11 +72,11 @@ func (f *Form) Learn(doc string, text Place, others ...Place) {
 			p.From++
 		}
 		f.before[i] = uint16(p.From - at)
-		f.sum = add(f.sum, doc[at:p.From])
+		f.sum = f.add(f.sum, doc[at:p.From])
 		at = p.To
 	}
 	f.before[f.n] = uint16(len(doc) - at)
-	f.sum = add(f.sum, doc[at:])
+	f.sum = f.add(f.sum, doc[at:])
 }
 
 // Match returns the text of a document that has the form.
@@ -88,7 +87,7 @@ func (f *Form) Match(doc string) (text string, ok bool) {
 		if len(doc) < n {
 			return "", false
 		}
-		sum = add(sum, doc[:n])
+		sum = f.add(sum, doc[:n])
 		value := ""
 		if f.quoted[i] {
 			value, doc, ok = ScanString(doc[n:])
@@ -102,7 +101,7 @@ func (f *Form) Match(doc string) (text string, ok bool) {
 			text = value
 		}
 	}
-	return text, f.n > 0 && len(doc) == int(f.before[f.n]) && add(sum, doc) == f.sum
+	return text, f.n > 0 && len(doc) == int(f.before[f.n]) && f.add(sum, doc) == f.sum
 }
 
 // passNumber returns what follows a short integer that is not negative.
