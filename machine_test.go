@@ -11,6 +11,7 @@ import (
 	"go/types"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -622,4 +623,10 @@ func isStateMethod(fn *ast.FuncDecl) bool {
 	}
 	name, ok := of.(*ast.Ident)
 	return ok && (name.Name == "State" || name.Name == "machine")
+}
+
+// A run is allocated in the size class of 2,048 bytes; the next one has 2,304.
+func TestSizeOfRun(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, reflect.TypeFor[run]().Size(), uintptr(2048))
 }
