@@ -403,6 +403,7 @@ func (k *Call) choose() (done bool, err error) {
 		return false, err
 	case (first == '{' || first == '[') && (k.x.Frames == nil || k.x.OrJSON):
 		k.body.counts = true
+		k.body.heard()
 		return true, k.whole(k.events.Rest())
 	case k.x.Frames != nil && first != '<' && !isLetter(first): // a byte with which no frame begins
 		k.frames = k.x.Frames(k.events.Rest())

@@ -216,6 +216,21 @@ func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// Each piece of an answer that is one document restarts the timeout, the first one too.
+func TestIdleTimeoutInsideOfADocument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := over(t, body(func(ctx context.Context) io.Reader {
+			slow := func(text string) io.Reader {
+				return io.LimitReader(&script{ctx: ctx, every: time.Minute - 1, text: text, times: 1}, int64(len(text)))
+			}
+			return io.MultiReader(slow(`{"done":`), slow(`"end_`), slow(`turn"}`))
+		}), idleMinute)
+		o := run(t.Context(), x)
+		require.NoError(t, o.err)
+		require.Equal(t, aycoder.StopEndTurn, o.stop)
+	})
+}
+
 // Invalid data at the time of the timeout does not hide the duration of the silence.
 func TestIdleTimeoutThenGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
