@@ -205,6 +205,9 @@ func TestView(t *testing.T) {
 	e = line.New(line.Options{Prompt: "> "})
 	press(e, "\u17c50\n\u0301", up, "\x01")
 	require.Equal(t, line.View{Lines: []string{"> ◌\u17c50", "  ◌\u0301"}, Row: 0, Col: 2}, e.View(12))
+	e.SetText("\u304b\uff9e\u6f22\u0903")
+	require.Equal(t, line.View{Lines: []string{"> \u304b\uff9e\u6f22\u0903"}, Row: 0, Col: 8}, e.View(12))
+	require.Equal(t, line.View{Lines: []string{"> \u304b", "  ◌\uff9e", "  \u6f22", "  ◌\u0903", "  "}, Row: 4, Col: 2}, e.View(4))
 }
 
 func TestBindings(t *testing.T) {

@@ -23,6 +23,7 @@ type layout struct {
 	prefix string // of a row that is not the first
 	b      strings.Builder
 	col    int
+	bare   bool // the last thing is a prompt, or the blanks of a row or of a tab
 }
 
 // View returns the text with its prompt, wrapped at a width, and below it the candidates
@@ -36,7 +37,7 @@ func (e *Editor) View(width int) View {
 	if e.search.on {
 		prompt = e.search.prompt()
 	}
-	l := &layout{width: width}
+	l := &layout{width: width, bare: true}
 	if tty.Width(prompt) > width/2 {
 		prompt = tty.Fit(prompt, width/2*min(1, width/3)) // a wide character has room
 	}
@@ -64,6 +65,7 @@ func (e *Editor) lay(l *layout) {
 			l.newRow()
 		case part == "\t":
 			l.add(strings.Repeat(" ", tabWidth))
+			l.bare = true
 		case isMarker(r) && size == len(part):
 			l.add(e.shown(part))
 		default:
@@ -85,10 +87,10 @@ func (l *layout) mark(next string) {
 }
 
 // fit returns a part of the text and its width, or what stands for one that no row has room
-// for. A mark that begins a line is shown on a circle, as Unicode shows one alone: it would
-// join the blank before it, which is not of the text.
+// for. A mark that would join what is not of the text is shown on a circle, as Unicode shows
+// one alone.
 func (l *layout) fit(part string) (string, int) {
-	if n, _ := tty.Next(" " + part); n > 1 {
+	if n, _ := tty.Next(" " + part); n > 1 && l.bare {
 		part = "◌" + part
 	}
 	_, w := tty.Next(part)
@@ -108,12 +110,14 @@ func (l *layout) add(text string) {
 }
 
 func (l *layout) put(part string) {
-	part, w := l.fit(part)
+	fits, w := l.fit(part)
 	if l.col+w > l.width {
 		l.newRow()
+		fits, w = l.fit(part)
 	}
-	l.b.WriteString(part)
+	l.b.WriteString(fits)
 	l.col += w
+	l.bare = false
 }
 
 func (l *layout) endRow() {
@@ -124,7 +128,7 @@ func (l *layout) endRow() {
 func (l *layout) newRow() {
 	l.endRow()
 	l.b.WriteString(l.prefix)
-	l.col = len(l.prefix)
+	l.col, l.bare = len(l.prefix), true
 }
 
 // crop keeps n rows around the cursor.
