@@ -231,11 +231,31 @@ func others(t *testing.T) []string {
 		}
 		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
 		_, state, _ := strings.Cut(string(stat), ") ")
-		if len(stat) > 0 && !strings.HasPrefix(state, "Z 1 ") {
+		if len(stat) > 0 && !strings.HasPrefix(state, "Z 1 ") && !killed(e.Name(), strings.Fields(state)) {
 			out = append(out, e.Name())
 		}
 	}
 	return out
+}
+
+// killed reports whether a process is ending, which takes a while if it has much memory: it is exiting, or SIGKILL
+// is pending. The fields are those of proc_pid_stat(5) from the state on.
+func killed(pid string, stat []string) bool {
+	const flags, exiting, sigkill = 6, 4, 1 << (syscall.SIGKILL - 1)
+	bits := func(s string, base int) uint64 {
+		n, _ := strconv.ParseUint(s, base, 64)
+		return n
+	}
+	if len(stat) > flags && bits(stat[flags], 10)&exiting != 0 {
+		return true
+	}
+	status, _ := os.ReadFile("/proc/" + pid + "/status")
+	for line := range strings.Lines(string(status)) {
+		if name, mask, _ := strings.Cut(line, ":"); (name == "SigPnd" || name == "ShdPnd") && bits(strings.TrimSpace(mask), 16)&sigkill != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // differences compares two looks.
